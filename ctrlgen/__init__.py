@@ -1,0 +1,76 @@
+"""ctrlgen: what a language model may say, token by token, exactly and fast.
+
+>>> import ctrlgen as cg
+>>> cg.Choice(["yes", "no"])
+Choice(['yes', 'no'])
+
+Names are loaded when they are first used: importing ctrlgen imports neither torch, transformers nor numba.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ctrlgen.constraint import DEAD as DEAD
+    from ctrlgen.constraint import Constraint as Constraint
+    from ctrlgen.constraint import Specification as Specification
+    from ctrlgen.constraints.choice import Choice as Choice
+    from ctrlgen.constraints.json_schema import JsonSchema as JsonSchema
+    from ctrlgen.constraints.regex import Regex as Regex
+    from ctrlgen.errors import BudgetError as BudgetError
+    from ctrlgen.errors import ComplexityError as ComplexityError
+    from ctrlgen.errors import CtrlgenError as CtrlgenError
+    from ctrlgen.errors import DeadEndError as DeadEndError
+    from ctrlgen.errors import GrammarError as GrammarError
+    from ctrlgen.errors import InputError as InputError
+    from ctrlgen.errors import ModelError as ModelError
+    from ctrlgen.errors import RegexError as RegexError
+    from ctrlgen.errors import SchemaError as SchemaError
+    from ctrlgen.errors import SpecificationError as SpecificationError
+    from ctrlgen.errors import UnsatisfiableError as UnsatisfiableError
+    from ctrlgen.errors import VocabularyError as VocabularyError
+    from ctrlgen.flows.generate import Result as Result
+    from ctrlgen.flows.generate import generate as generate
+    from ctrlgen.processor import ControlProcessor as ControlProcessor
+    from ctrlgen.vocabulary import Vocabulary as Vocabulary
+
+_HOME = {
+    "DEAD": "constraint",
+    "BudgetError": "errors",
+    "Choice": "constraints.choice",
+    "ComplexityError": "errors",
+    "Constraint": "constraint",
+    "ControlProcessor": "processor",
+    "CtrlgenError": "errors",
+    "DeadEndError": "errors",
+    "GrammarError": "errors",
+    "InputError": "errors",
+    "JsonSchema": "constraints.json_schema",
+    "ModelError": "errors",
+    "Regex": "constraints.regex",
+    "RegexError": "errors",
+    "Result": "flows.generate",
+    "SchemaError": "errors",
+    "Specification": "constraint",
+    "SpecificationError": "errors",
+    "UnsatisfiableError": "errors",
+    "Vocabulary": "vocabulary",
+    "VocabularyError": "errors",
+    "generate": "flows.generate",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'ctrlgen' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"ctrlgen.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,261 @@
+"""A network as a Constraint: states are interned sets of configurations, rows and moves are remembered.
+
+A step met before is a dictionary look-up; a new one runs a kernel. A state is never forgotten, its row may be
+(it is computed again when needed).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ctrlgen.constraint import DEAD
+from ctrlgen.engine import kernels
+from ctrlgen.engine.lexicon import lexicon_of
+from ctrlgen.engine.network import END, Network
+from ctrlgen.errors import ComplexityError, UnsatisfiableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ctrlgen.vocabulary import Vocabulary
+
+FINISHED = 0
+"""The state after an EOS id: it allows the EOS ids and nothing else."""
+
+_Configurations = tuple[tuple[int, int], ...]
+_MAX_WORK = 1 << 22
+_MAX_MOVES = 1 << 20
+
+
+class Machine:
+    """The constraint of a network.
+
+    Args:
+        network: the network, over the lexicon of ``vocabulary``.
+        start: its start node.
+        row_bytes: memory for rows; the oldest go first.
+        max_states: ComplexityError beyond it.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        network: Network,
+        start: int,
+        *,
+        row_bytes: int = 64 << 20,
+        max_states: int = 4_000_000,
+    ) -> None:
+        self.vocabulary, self.network, self.max_states = vocabulary, network, max_states
+        self._lexicon = network.lexicon
+        self._shift = max(len(vocabulary.tokens) - 1, 1).bit_length()
+        self._eos = frozenset(vocabulary.eos)
+        self._work = np.empty((4096, 3), np.int32)
+        self._current = np.empty((1024, 2), np.int32)
+        self._after = np.empty((1024, 2), np.int32)
+        self._sets: list[_Configurations] = [()]
+        self._ids: dict[_Configurations, int] = {}
+        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
+        self._max_rows = max(16, row_bytes // (4 * vocabulary.words))
+        self._single: OrderedDict[tuple[int, int], NDArray[np.uint32]] = OrderedDict()
+        self._moves: dict[int, int] = {}
+        self._accepts: dict[int, bool] = {FINISHED: True}
+        self._distance: dict[int, int] = {FINISHED: 1}
+        self._end_row = self._row_of_eos()
+        self._rows[FINISHED] = self._end_row
+        self.start = self._state(((start, 0),))
+
+    # the constraint
+
+    def advance(self, state: int, token: int) -> int:
+        """The state after ``token``, or DEAD when it is refused."""
+        move = self._moves.get(state << self._shift | token)
+        return self._advance(state, token) if move is None else move
+
+    def mask(self, state: int) -> NDArray[np.uint32]:
+        """uint32[ceil(V / 32)], read-only; bit t % 32 of word t // 32 is set if token t is allowed."""
+        row = self._rows.get(state)
+        return self._mask(state) if row is None else row
+
+    def accepts(self, state: int) -> bool:
+        """Whether the text may end here."""
+        known = self._accepts.get(state)
+        if known is None:
+            with self._lexicon.lock:
+                known = self._accepts[state] = any(self._accepting(s, k) for s, k in self._sets[state])
+        return known
+
+    def distance(self, state: int) -> int:
+        """Number of tokens, EOS included, that is certain to suffice to end legally from here.
+
+        It is the number of tokens of the shortest text (in bytes) to an end, longest token first, plus one.
+        """
+        known = self._distance.get(state)
+        if known is None:
+            with self._lexicon.lock:
+                known = 1 + min(self._tokens_to_end(s, k) for s, k in self._sets[state])
+            self._distance[state] = known
+        return known
+
+    def witness(self, state: int) -> bytes:
+        """A shortest text that ends legally from ``state``."""
+        with self._lexicon.lock:
+            return min((self.network.witness(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b"")
+
+    @property
+    def size(self) -> int:
+        """Number of states met so far."""
+        return len(self._sets)
+
+    # cold steps
+
+    def _advance(self, state: int, token: int) -> int:
+        if state < 0 or not 0 <= token < self.vocabulary.width:
+            return DEAD
+        if token in self._eos:
+            return FINISHED if self.accepts(state) else DEAD
+        text = self.vocabulary.tokens[token] if token < len(self.vocabulary.tokens) else None
+        if not text or state == FINISHED:
+            return DEAD
+        with self._lexicon.lock:
+            after = self._step(self._sets[state], np.frombuffer(text, np.uint8))
+            move = self._state(after) if after else DEAD
+            if len(self._moves) >= _MAX_MOVES:
+                self._moves.clear()
+            self._moves[state << self._shift | token] = move
+        return move
+
+    def _mask(self, state: int) -> NDArray[np.uint32]:
+        with self._lexicon.lock:
+            rows = [self._row(s, k) for s, k in self._sets[state]]
+            row = np.bitwise_or.reduce(rows) if len(rows) > 1 else rows[0]
+            if self.accepts(state):
+                row = row | self._end_row
+            if not row.any():
+                raise UnsatisfiableError(
+                    f"after this text no token of the vocabulary can continue; the grammar wants {self.witness(state)!r}"
+                )
+            row.flags.writeable = False
+            self._rows[state] = row
+            while len(self._rows) > self._max_rows:
+                oldest, _ = self._rows.popitem(last=False)
+                if oldest == FINISHED:
+                    self._rows[FINISHED] = self._end_row
+        return row
+
+    def _row(self, symbol: int, stack: int) -> NDArray[np.uint32]:
+        row = self._single.get((symbol, stack))
+        if row is None:
+            row = self._new_row(symbol, stack)
+            row.flags.writeable = False
+            self._single[symbol, stack] = row
+            if len(self._single) > self._max_rows:
+                self._single.popitem(last=False)
+        return row
+
+    def _new_row(self, symbol: int, stack: int) -> NDArray[np.uint32]:
+        base = self.network.base(symbol) if symbol >= 0 else None
+        if base is None:
+            row = np.zeros(self.vocabulary.words, np.uint32)
+            self._run(kernels.fill, 0, symbol, stack, row, self._work)
+            return row
+        # any other name's row is shared by all prefixes of the declared names: copy it, mend what differs
+        row = self._row(~base[0], self.network.push(base[1], stack)).copy()
+        self._run(kernels.patch, symbol, stack, row, self._work)
+        return row
+
+    def _step(self, configurations: _Configurations, text: NDArray[np.uint8]) -> _Configurations:
+        while True:
+            n = len(configurations)
+            if n > len(self._current):
+                self._current = np.empty((2 * n, 2), np.int32)
+            self._current[:n] = configurations
+            code = int(
+                kernels.advance(
+                    self._lexicon.arrays, self.network.arrays, self._current, n, text, self._after, self._work
+                )
+            )
+            if code >= 0:
+                return tuple((s, k) for s, k in self._after[:code].tolist())
+            self._provide(code)
+
+    def _accepting(self, symbol: int, stack: int) -> bool:
+        return self._run(kernels.accepts, symbol, stack, self._work) > 0
+
+    def _run(self, kernel: Callable[..., int], *arguments: object) -> int:
+        while True:
+            # the scratch array may have grown since: it is always the last argument
+            code = int(kernel(self._lexicon.arrays, self.network.arrays, *arguments[:-1], self._work))
+            if code >= 0:
+                return code
+            self._provide(code)
+
+    def _provide(self, code: int) -> None:
+        """Give a kernel what it asked for."""
+        value, kind = divmod(-code - 1, kernels.REQUESTS)
+        if kind == kernels.NEED_NODE:
+            self.network.build(value)
+        elif kind == kernels.NEED_ROW:
+            self._lexicon.provide_row(*divmod(value, 256))
+        elif kind == kernels.NEED_REST:
+            self._lexicon.provide_rest(value)
+        elif kind == kernels.NEED_COUNTED_REST:
+            self._lexicon.provide_counted_rest(value)
+        elif kind == kernels.NEED_FRAMES:
+            self.network.grow_frames()
+        elif kind == kernels.NEED_ROOM and len(self._work) < _MAX_WORK:
+            self._work = np.empty((2 * len(self._work), 3), np.int32)
+            self._after = np.empty((2 * len(self._after), 2), np.int32)
+            self._current = np.empty((2 * len(self._current), 2), np.int32)
+        else:
+            raise ComplexityError("the constraint is too ambiguous here: too many parses at once; simplify it")
+
+    def _state(self, configurations: _Configurations) -> int:
+        state = self._ids.get(configurations)
+        if state is None:
+            if len(self._sets) >= self.max_states:
+                raise ComplexityError(f"more than max_states={self.max_states} states were met; start a new constraint")
+            state = self._ids[configurations] = len(self._sets)
+            self._sets.append(configurations)
+        return state
+
+    def _tokens_to_end(self, symbol: int, stack: int) -> int:
+        return len(self.vocabulary.encode_greedy(self.network.witness(symbol, stack)))
+
+    def _row_of_eos(self) -> NDArray[np.uint32]:
+        row = np.zeros(self.vocabulary.words, np.uint32)
+        for token in self._eos:
+            if token < self.vocabulary.width:
+                row[token >> 5] |= np.uint32(1 << (token & 31))
+        row.flags.writeable = False
+        return row
+
+
+def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> Machine:
+    """The constraint of the network that ``build`` makes; build returns its start node.
+
+    Raises:
+        UnsatisfiableError: no string of this vocabulary satisfies it.
+        ComplexityError: a limit was reached.
+    """
+    lexicon = lexicon_of(vocabulary)
+    with lexicon.lock:
+        network = Network(lexicon)
+        start = build(network)
+        if not lexicon.has_byte.all():
+            network.build_all(100_000)
+    machine = Machine(vocabulary, network, start)
+    if network.complete:
+        return machine
+    from ctrlgen.engine.pruned import Pruned
+
+    return Pruned(machine)  # type: ignore[return-value]
+
+
+__all__ = ["END", "FINISHED", "Machine", "compile_network"]
