@@ -1,0 +1,374 @@
+"""Byte automata: regular languages as one table, always minimal, always the same table for the same language.
+
+An ``Automaton`` is a value. It is trimmed (every state is reachable and can still finish), minimised, and its states
+are numbered breadth-first in byte order, so two automata of the same language have equal arrays and equal signatures.
+Algorithms work on columns merged into byte classes (``classes``, ``columns``); most tables have 5 to 50 of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ctrlgen.errors import ComplexityError
+from ctrlgen.minimal import canonical_order, coarsest_partition, live_states
+from ctrlgen.words import word_graph
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_STATES = 250_000
+"""Default limit on the states of a result; a state takes one kilobyte."""
+
+_CHUNK = 1 << 20  # table entries a product expands at once, to bound its memory
+
+
+@dataclass(frozen=True, eq=False)
+class Automaton:
+    """A deterministic automaton over bytes; build one with the class methods, the operators or ``compile_regex``.
+
+    Args:
+        next: int32[S, 256], state after a byte, -1 where no continuation is in the language; state 0 is the start.
+        accepting: bool[S], whether the bytes read so far are in the language.
+        boundary: bool[S], whether they end on a whole character (in JSON strings also: on a whole escape).
+    """
+
+    next: NDArray[np.int32]
+    accepting: NDArray[np.bool_]
+    boundary: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        for array in (self.next, self.accepting, self.boundary):
+            array.setflags(write=False)
+
+    def __reduce__(self) -> tuple[type[Automaton], tuple[NDArray[np.int32], NDArray[np.bool_], NDArray[np.bool_]]]:
+        # arrays come back writable from a pickle: go through the constructor again
+        return Automaton, (self.next, self.accepting, self.boundary)
+
+    def __repr__(self) -> str:
+        return f"Automaton(states={len(self.next)}, signature={self.signature})"
+
+    # Construction
+
+    @classmethod
+    def from_table(
+        cls,
+        columns: NDArray[np.int32],
+        accepting: NDArray[np.bool_],
+        boundary: NDArray[np.bool_],
+        *,
+        classes: NDArray[np.intp] | None = None,
+        minimal: bool = False,
+    ) -> Automaton:
+        """The canonical automaton of any deterministic table.
+
+        Args:
+            columns: int32[S, K], state after a byte of class k, negative where there is none; state 0 is the start.
+            accepting: bool[S].
+            boundary: bool[S].
+            classes: intp[256], class of each byte, all of 0..K-1 in use; by default K is 256 and the classes are bytes.
+            minimal: True if no two states are equivalent, which saves looking for them.
+        """
+        if classes is None:
+            columns, classes = _merge_columns(columns)
+        else:
+            _, first = np.unique(classes, return_index=True)
+            order = np.argsort(first)  # breadth-first numbers follow byte order, so columns must
+            columns, classes = columns[:, order], np.argsort(order)[classes]
+        rows: list[list[int]] = columns.tolist()
+        keep = live_states(rows, accepting.tolist())
+        if not keep[0]:
+            return cls.empty()
+        colours = (accepting * 2 + boundary).tolist()
+        class_of = list(range(len(rows))) if minimal else coarsest_partition(rows, colours, keep)
+        order_, number = canonical_order(rows, class_of, keep)
+        numbers = np.array(number, dtype=np.int32)
+        table = np.where(columns[order_] < 0, np.int32(-1), numbers[columns[order_]])
+        return cls(np.ascontiguousarray(table[:, classes]), accepting[order_], boundary[order_])
+
+    @classmethod
+    def from_strings(cls, strings: Iterable[bytes], *, max_states: int = 4 * MAX_STATES) -> Automaton:
+        """Exactly the given byte strings.
+
+        Raises:
+            ComplexityError: more than ``max_states`` states are needed.
+        """
+        graph = word_graph(strings, max_states)
+        table = np.full((len(graph.accepting), 256), -1, dtype=np.int32)
+        table[graph.source, graph.byte] = graph.target
+        return cls(table, graph.accepting, graph.boundary)
+
+    @classmethod
+    def empty(cls) -> Automaton:
+        """The language without any string: one state that does not accept."""
+        return cls(np.full((1, 256), -1, dtype=np.int32), np.zeros(1, dtype=bool), np.ones(1, dtype=bool))
+
+    @classmethod
+    def epsilon(cls) -> Automaton:
+        """The language of the empty string alone."""
+        return cls(np.full((1, 256), -1, dtype=np.int32), np.ones(1, dtype=bool), np.ones(1, dtype=bool))
+
+    @classmethod
+    def anything(cls) -> Automaton:
+        """Any valid UTF-8 text: no overlong forms, no surrogates, nothing past U+10FFFF."""
+        return _utf8()
+
+    # What it is
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the language has no string at all."""
+        return len(self.next) == 1 and not self.accepting[0] and bool((self.next < 0).all())
+
+    @cached_property
+    def signature(self) -> str:
+        """16 hexadecimal digits, the same for the same language and different for different ones."""
+        digest = hashlib.blake2b(digest_size=8)
+        for array in (self.next, self.accepting, self.boundary):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def _merged(self) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+        return _merge_columns(self.next)
+
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """int32[S, K]: the table with equal columns merged, in order of their first byte."""
+        return self._merged[0]
+
+    @property
+    def classes(self) -> NDArray[np.intp]:
+        """intp[256]: the column of ``columns`` that a byte belongs to."""
+        return self._merged[1]
+
+    def advance(self, state: int, data: bytes) -> int:
+        """The state after ``data``, -1 as soon as no continuation is in the language."""
+        for byte in data:
+            if state < 0:
+                break
+            state = int(self.next[state, byte])
+        return state
+
+    def matches(self, data: bytes) -> bool:
+        """Whether ``data`` is in the language."""
+        state = self.advance(0, data)
+        return state >= 0 and bool(self.accepting[state])
+
+    def shortest(self) -> bytes:
+        """The shortest string, the first in byte order among equally short ones.
+
+        Raises:
+            ValueError: the language is empty.
+        """
+        if self.is_empty:
+            raise ValueError("the empty language has no shortest string")
+        came_from: dict[int, tuple[int, int]] = {0: (-1, -1)}
+        order = [0]
+        goal = -1
+        for state in order:
+            if self.accepting[state]:
+                goal = state
+                break
+            targets, first = np.unique(self.next[state], return_index=True)
+            for byte, target in sorted(zip(first.tolist(), targets.tolist(), strict=True)):
+                if target >= 0 and target not in came_from:
+                    came_from[target] = (state, byte)
+                    order.append(target)
+        path: list[int] = []
+        while goal != 0:
+            goal, byte = came_from[goal]
+            path.append(byte)
+        return bytes(reversed(path))
+
+    # Algebra
+
+    def __and__(self, other: Automaton) -> Automaton:
+        return self.intersection(other)
+
+    def __or__(self, other: Automaton) -> Automaton:
+        return self.union(other)
+
+    def __sub__(self, other: Automaton) -> Automaton:
+        return self.difference(other)
+
+    def intersection(self, other: Automaton, *, max_states: int = MAX_STATES) -> Automaton:
+        """Strings in both; also ``a & b``. Raises ComplexityError past ``max_states``."""
+        return _product(self, other, "intersection", max_states)
+
+    def union(self, other: Automaton, *, max_states: int = MAX_STATES) -> Automaton:
+        """Strings in either; also ``a | b``. Raises ComplexityError past ``max_states``."""
+        return _product(self, other, "union", max_states)
+
+    def difference(self, other: Automaton, *, max_states: int = MAX_STATES) -> Automaton:
+        """Strings in this and not in the other; also ``a - b``. Raises ComplexityError past ``max_states``."""
+        return _product(self, other, "difference", max_states)
+
+    def then(self, other: Automaton, *, max_states: int = MAX_STATES) -> Automaton:
+        """A string of this followed by one of the other.
+
+        Raises:
+            ComplexityError: more than ``max_states`` states are needed.
+        """
+        if self.is_empty or other.is_empty:
+            return Automaton.empty()
+        size = len(self.next)
+        left, right, classes = _joint(self, other)
+        rows = left.tolist() + np.where(right < 0, -1, right + size).tolist()
+        enters = [size if accepting else -1 for accepting in self.accepting.tolist()] + [-1] * len(other.next)
+        accepting = [False] * size + other.accepting.tolist()
+        boundary = self.boundary.tolist() + other.boundary.tolist()
+        return _determinise(rows, enters, [0], accepting, boundary, classes, "concatenation", max_states)
+
+    def repeat(self, low: int, high: int | None, *, max_states: int = MAX_STATES) -> Automaton:
+        """Between ``low`` and ``high`` strings of this, one after the other; no upper limit if ``high`` is None.
+
+        Raises:
+            ValueError: ``low`` is negative or above ``high``.
+            ComplexityError: more than ``max_states`` states are needed.
+        """
+        if low < 0 or (high is not None and high < low):
+            raise ValueError(f"repeat({low}, {high}) needs 0 <= low <= high")
+        if high == 0 or self.is_empty:
+            return Automaton.empty() if low > 0 else Automaton.epsilon()
+        copies, size = high or max(low, 1), len(self.next)
+        if copies * size > 4 * max_states:
+            raise _too_many("repetition", copies * size, max_states)
+        shifts = range(0, copies * size, size)
+        columns: list[list[int]] = self.columns.tolist()
+        rows = [[target + shift if target >= 0 else -1 for target in row] for shift in shifts for row in columns]
+        last = -1 if high is not None else (copies - 1) * size
+        ends = self.accepting.tolist()
+        enters = [
+            (shift + size if shift + size < copies * size else last) if end else -1 for shift in shifts for end in ends
+        ]
+        accepting = [end and copy >= low for copy in range(1, copies + 1) for end in ends]
+        boundary = self.boundary.tolist() * copies
+        start = [0]
+        if low == 0:  # a state of its own accepts the empty string: the first copy's start may be entered again
+            start.append(len(rows))
+            rows.append([-1] * len(columns[0]))
+            enters, accepting, boundary = [*enters, -1], [*accepting, True], [*boundary, True]
+        return _determinise(rows, enters, start, accepting, boundary, self.classes, "repetition", max_states)
+
+    def optional(self) -> Automaton:
+        """This or the empty string."""
+        return self | Automaton.epsilon()
+
+
+def _too_many(what: str, count: int, limit: int) -> ComplexityError:
+    return ComplexityError(
+        f"the {what} reached {count} states, the limit is max_states={limit}; "
+        "raise max_states (a state takes 1 KiB) or make the language simpler"
+    )
+
+
+def _merge_columns(table: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+    """Equal columns merged, in order of their first byte, and the merged column of each byte."""
+    columns = np.ascontiguousarray(table.T)
+    number: dict[bytes, int] = {}
+    classes = np.array([number.setdefault(column.tobytes(), len(number)) for column in columns], dtype=np.intp)
+    _, first = np.unique(classes, return_index=True)
+    return np.ascontiguousarray(table[:, first]), classes
+
+
+def _joint(a: Automaton, b: Automaton) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.intp]]:
+    """Both tables over one set of byte classes."""
+    pairs = a.classes * 256 + b.classes
+    _, first, classes = np.unique(pairs, return_index=True, return_inverse=True)
+    return a.next[:, first], b.next[:, first], classes
+
+
+def _product(a: Automaton, b: Automaton, what: str, max_states: int) -> Automaton:
+    """Reachable pairs of states, -1 standing for "already outside"."""
+    left, right, classes = _joint(a, b)
+    # a row of -1 at the end, which index -1 finds, is the state outside
+    left = np.vstack((left, np.full((1, left.shape[1]), -1, dtype=np.int32)))
+    right = np.vstack((right, np.full((1, right.shape[1]), -1, dtype=np.int32)))
+    radix = len(right)
+    number = {-1: -1, radix + 1: 0}
+    codes, todo, rows = [radix + 1], 0, []
+    per_round = max(1, _CHUNK // left.shape[1])
+    while todo < len(codes):
+        frontier = np.array(codes[todo : todo + per_round], dtype=np.int64)
+        todo += len(frontier)
+        x, y = left[frontier // radix - 1].astype(np.int64), right[frontier % radix - 1].astype(np.int64)
+        outside = (x < 0) if what == "difference" else (x < 0) & (y < 0) if what == "union" else (x < 0) | (y < 0)
+        reached, where = np.unique(np.where(outside, -1, (x + 1) * radix + y + 1), return_inverse=True)
+        before = len(number)
+        numbers = [number.setdefault(code, len(number) - 1) for code in reached.tolist()]
+        codes += [code for code, n in zip(reached.tolist(), numbers, strict=True) if n >= before - 1]
+        rows.append(np.array(numbers, dtype=np.int32)[where.reshape(x.shape)])
+        if len(codes) > max_states:
+            raise _too_many(what, len(codes), max_states)
+    pairs = np.array(codes, dtype=np.int64)
+    x, y = pairs // radix - 1, pairs % radix - 1
+    in_a, in_b = np.append(a.accepting, False)[x], np.append(b.accepting, False)[y]
+    accepting = in_a & ~in_b if what == "difference" else in_a | in_b if what == "union" else in_a & in_b
+    boundary = np.append(a.boundary, True)[x] & np.append(b.boundary, True)[y]
+    return Automaton.from_table(np.concatenate(rows), accepting, boundary, classes=classes)
+
+
+def _determinise(
+    rows: Sequence[Sequence[int]],
+    enters: Sequence[int],
+    start: Sequence[int],
+    accepting: Sequence[bool],
+    boundary: Sequence[bool],
+    classes: NDArray[np.intp],
+    what: str,
+    max_states: int,
+) -> Automaton:
+    """Subset construction where being in state q also means being in ``enters[q]``, unless that is -1."""
+    closed = [_chain(state, enters) for state in range(len(rows))]
+    first = tuple(sorted({q for state in start for q in closed[state]}))
+    number, order, table = {first: 0}, [first], []
+    moves: dict[tuple[int, ...], int] = {}
+    for members in order:
+        row = []
+        for targets in zip(*(rows[q] for q in members), strict=True):
+            reached = moves.get(targets)
+            if reached is None:
+                union = tuple(sorted({q for target in targets if target >= 0 for q in closed[target]}))
+                reached = number.setdefault(union, len(order)) if union else -1
+                if reached == len(order):
+                    order.append(union)
+                moves[targets] = reached
+            row.append(reached)
+        table.append(row)
+        if len(order) > max_states:
+            raise _too_many(what, len(order), max_states)
+    ends = np.array([any(accepting[q] for q in members) for members in order], dtype=bool)
+    whole = np.array([all(boundary[q] for q in members) for members in order], dtype=bool)
+    return Automaton.from_table(np.array(table, dtype=np.int32), ends, whole, classes=classes)
+
+
+def _chain(state: int, enters: Sequence[int]) -> tuple[int, ...]:
+    """The states that being in ``state`` implies."""
+    reached: list[int] = []
+    while state >= 0 and state not in reached:
+        reached.append(state)
+        state = enters[state]
+    return tuple(reached)
+
+
+@cache
+def _utf8() -> Automaton:
+    """Eight states: a character's start, 1 to 3 bytes to come, and four leads with a restricted second byte."""
+    start, one, two, three, e0, ed, f0, f4 = range(8)
+    edges = [
+        (start, 0x00, 0x7F, start), (start, 0xC2, 0xDF, one), (start, 0xE0, 0xE0, e0), (start, 0xE1, 0xEF, two),
+        (start, 0xED, 0xED, ed), (start, 0xF0, 0xF0, f0), (start, 0xF1, 0xF3, three), (start, 0xF4, 0xF4, f4),
+        (one, 0x80, 0xBF, start), (two, 0x80, 0xBF, one), (three, 0x80, 0xBF, two),
+        (e0, 0xA0, 0xBF, one), (ed, 0x80, 0x9F, one), (f0, 0x90, 0xBF, two), (f4, 0x80, 0x8F, two),
+    ]  # fmt: skip
+    table = np.full((8, 256), -1, dtype=np.int32)
+    for source, low, high, target in edges:
+        table[source, low : high + 1] = target
+    at_start = np.arange(8) == start
+    return Automaton.from_table(table, at_start, at_start)
