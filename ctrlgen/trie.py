@@ -23,6 +23,9 @@ BYTE, END, TOKEN_LO, TOKEN_HI, DENSE, DEPTH = range(6)
 DENSE_FROM = 8
 """A node with at least this many children gets a row of ``Trie.children``."""
 
+VERSION = 1
+"""To be raised when the same tokens give other arrays; part of the key on disk."""
+
 FIELDS = ("nodes", "tokens", "children")
 
 
