@@ -69,7 +69,7 @@ def build(tokens: Sequence[bytes | None]) -> Trie:
     Args:
         tokens: bytes of each id; None or empty means that the id is left out.
     """
-    lengths = np.fromiter((len(token) if token else 0 for token in tokens), np.int64, len(tokens))
+    lengths = np.fromiter(map(len, [token or b"" for token in tokens]), np.int64, len(tokens))
     ids = np.flatnonzero(lengths)
     length = lengths[ids]
     offset = np.cumsum(length) - length

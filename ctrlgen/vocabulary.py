@@ -23,6 +23,8 @@ from ctrlgen.trie import Trie, build
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_WORTH_STORING = 4096
+
 
 class Vocabulary:
     """Token ids and their bytes; immutable, picklable, equal when fingerprint and width are.
@@ -256,9 +258,9 @@ def _unpickle(
 def _bytes_of(tokens: Iterable[bytes | None]) -> list[bytes | None]:
     """A fresh list with no bytes written as None."""
     texts = [token or None for token in tokens]
-    for i, token in enumerate(texts):
-        if token is not None and type(token) is not bytes:
-            raise VocabularyError(f"token {i} is {token!r}; expected bytes or None (write text as text.encode())")
+    if not set(map(type, texts)) <= {bytes, type(None)}:
+        i = next(i for i, token in enumerate(texts) if not isinstance(token, (bytes, type(None))))
+        raise VocabularyError(f"token {i} is {texts[i]!r}; expected bytes or None (write text as text.encode())")
     return texts
 
 
@@ -287,18 +289,21 @@ def _name_ends(texts: Sequence[bytes | None], ends: tuple[int, ...], names: dict
 def _fingerprint(tokens: Sequence[bytes | None], ends: Sequence[int], special: Mapping[str, int]) -> str:
     """Each part is preceded by its size, so that no two vocabularies run into the same bytes."""
     digest = hashlib.sha256(b"ctrlgen vocabulary 1")
-    lengths = np.fromiter((len(token) if token else 0 for token in tokens), np.int64, len(tokens))
+    texts = [token or b"" for token in tokens]
+    lengths = np.fromiter(map(len, texts), "<i8", len(texts))
     names = sorted((name.encode(errors="surrogatepass"), i) for name, i in special.items())
     numbers = [len(tokens), len(ends), *ends, len(names), *(i for _, i in names), *(len(name) for name, _ in names)]
     digest.update(np.array(numbers, "<i8").tobytes())
-    digest.update(lengths.astype("<i8").tobytes())
-    digest.update(b"".join(filter(None, tokens)))
+    digest.update(lengths.tobytes())
+    digest.update(b"".join(texts))
     digest.update(b"".join(name for name, _ in names))
     return digest.hexdigest()
 
 
 def _trie(tokens: Sequence[bytes | None], key: str) -> Trie:
-    """From disk, or built and stored there."""
+    """From disk, or built and stored there; small ones are sooner built than found."""
+    if len(tokens) < _WORTH_STORING:
+        return build(tokens)
     key = f"trie {TRIE_VERSION} {key}"
     if (arrays := load_arrays(key)) is not None:
         return Trie.from_arrays(arrays)
