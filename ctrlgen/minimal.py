@@ -23,25 +23,48 @@ def live_states(rows: Rows, accepting: Sequence[bool]) -> list[bool]:
 def coarsest_partition(rows: Rows, colours: Sequence[int], keep: Sequence[bool]) -> list[int]:
     """Number of the equivalence class of each kept state; states that are not kept are dead, of class -1.
 
-    Moore's refinement where a round only looks at states with a successor whose class changed, and the largest part of
-    a split class keeps its number (Hopcroft's argument: a state changes its class at most log S times).
+    States that reach no cycle are classified in one pass from the end. The others by Moore's refinement, where a round
+    only looks at states with a successor whose class changed, and the largest part of a split class keeps its number
+    (Hopcroft's argument: a state changes its class at most log S times).
     """
-    members: list[set[int]] = []
-    number_of: dict[int, int] = {}
-    class_of = [-1] * (len(rows) + 1)  # one more, which index -1 finds: the class of a dead move
-    for state, colour in enumerate(colours):
-        if keep[state]:
-            number = class_of[state] = number_of.setdefault(colour, len(number_of))
-            if number == len(members):
-                members.append(set())
-            members[number].add(state)
     before = _predecessors(rows)
     successors: list[Callable[[Any], Any]] = [itemgetter(*row) if row else itemgetter(slice(0)) for row in rows]
-    dirty = {state for state, kept in enumerate(keep) if kept}
+    class_of = [-1] * (len(rows) + 1)  # one more, which index -1 finds: the class of a dead move
+    dirty = _settle_finite(rows, colours, keep, before, successors, class_of)
+    members: list[set[int]] = []
+    number_of: dict[int, int] = {}
+    for state in dirty:
+        number = class_of[state] = number_of.setdefault(colours[state], len(number_of))
+        if number == len(members):
+            members.append(set())
+        members[number].add(state)
+    cyclic = frozenset(dirty)
     while dirty:
         changed = _split(dirty, class_of, members, successors)
-        dirty = {state for target in changed for state in before[target] if keep[state]}
+        dirty = {state for target in changed for state in before[target] if state in cyclic}
     return class_of[:-1]
+
+
+def _settle_finite(
+    rows: Rows,
+    colours: Sequence[int],
+    keep: Sequence[bool],
+    before: Rows,
+    successors: Sequence[Callable[[Any], Any]],
+    class_of: list[int],
+) -> set[int]:
+    """Give final classes (-2, -3 ...) to kept states with finitely many continuations; the other kept states."""
+    waiting = [sum(target >= 0 and keep[target] for target in set(row)) for row in rows]
+    ready = [state for state, kept in enumerate(keep) if kept and not waiting[state]]
+    number_of: dict[tuple[int, object], int] = {}
+    for state in ready:
+        key = (colours[state], successors[state](class_of))
+        class_of[state] = number_of.setdefault(key, -2 - len(number_of))
+        for source in before[state]:
+            waiting[source] -= 1
+            if not waiting[source] and keep[source]:
+                ready.append(source)
+    return {state for state, kept in enumerate(keep) if kept and class_of[state] == -1}
 
 
 def _split(
