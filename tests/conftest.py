@@ -1,0 +1,60 @@
+"""Session-wide fixtures: the real model and the real tokenizers, where they are there.
+
+Tests never fetch anything: `make assets` does. What is absent skips the test with the reason, or fails it where
+CI=true or CTRLGEN_REQUIRE_ASSETS=1, so that continuous integration cannot pass by skipping.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import pytest
+
+from ctrlgen import models
+from ctrlgen.errors import ModelError
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_OFFLINE"] = "1"
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+class Loaded(NamedTuple):
+    """A model and its tokenizer."""
+
+    model: Any
+    tokenizer: Any
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder() -> Path:
+    """The default model's folder; loading only its tokenizer takes a second less than `smollm2`."""
+    try:
+        return models.default_model(fetch=False)
+    except ModelError as error:
+        absent(error)
+
+
+@pytest.fixture(scope="session")
+def smollm2(smollm2_folder: Path) -> Loaded:
+    """The default model in float32, in which the order of sums does not change the choice of a token."""
+    return Loaded(*models.load(smollm2_folder, dtype="float32"))
+
+
+@pytest.fixture(scope="session")
+def tokenizer_folder() -> Callable[[str], Path]:
+    """tokenizer_folder("qwen3"): the folder of a real tokenizer."""
+
+    def find(name: str) -> Path:
+        try:
+            return models.tokenizer(name, fetch=False)
+        except ModelError as error:
+            absent(error)
+
+    return find
+
+
+def absent(error: ModelError) -> NoReturn:
+    """Skip, or fail where assets are required."""
+    required = os.environ.get("CI") == "true" or os.environ.get("CTRLGEN_REQUIRE_ASSETS") == "1"
+    (pytest.fail if required else pytest.skip)(str(error))
