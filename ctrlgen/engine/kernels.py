@@ -5,10 +5,9 @@ of the lexicon. A stack is the index of a hash-consed frame (return node, parent
 stack, so equal stacks are equal ints. least and most count the characters that a string still needs and may
 still have (most -1: no limit).
 
-The kernels read two bundles of arrays, described by ``Lexicon.arrays`` and ``Network.arrays``:
-
-    lexicon = (trie, trie_tokens, trie_children, step, states, ranges, row_of, inside, counted_row_of, rests)
-    network = (nodes, edges, frames, buckets, sizes)
+The kernels read the arrays of ``Lexicon.arrays`` and ``Network.arrays``. Passing fifteen arrays costs more than
+a step takes, so ``table_of`` writes their addresses and lengths into one table, from which ``unpack`` makes them
+again; who calls must keep the arrays alive and make a new table when one of them has moved.
 
 They never allocate shared memory. What is missing (an unbuilt node, a row, room) makes them return a negative
 request; the caller provides it and calls again, which is safe since they only ever set bits and intern frames.
@@ -17,7 +16,9 @@ request; the caller provides it and calls again, which is safe since they only e
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import carray, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 # node kinds, nodes[:, 0]
 UNBUILT, BYTES, CALL, FORK, END, ENTER = 0, 1, 2, 3, 4, 5
@@ -31,6 +32,72 @@ NEED_NODE, NEED_ROW, NEED_REST, NEED_COUNTED_REST, NEED_FRAMES, NEED_ROOM, TOO_D
 UNLIMITED = 255  # row of a string without limit
 UNKNOWN = -2  # REST: not computed yet; -1: nothing can follow inside a token
 EPSILON_LIMIT = 1 << 20
+
+
+
+
+@intrinsic
+def pointer(typing_context, address):
+    """An int64 as a pointer."""
+
+    def code(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), code
+
+
+# every array that the kernels read: name, number of columns (0: one-dimensional), dtype; in the order of the table
+COLUMNS = (
+    ("trie", 6, np.int32),
+    ("tokens", 0, np.int32),
+    ("children", 256, np.int32),
+    ("step", 256, np.int32),
+    ("states", 9, np.int32),
+    ("ranges", 3, np.int32),
+    ("row_of", 0, np.int32),
+    ("inside", -1, np.uint32),
+    ("counted_row_of", -1, np.int32),
+    ("rests", 2, np.int32),
+    ("nodes", 5, np.int32),
+    ("edges", 3, np.int32),
+    ("frames", 5, np.int32),
+    ("buckets", 0, np.int32),
+    ("sizes", 0, np.int64),
+)
+
+
+def table_of(lexicon, network):
+    """int64[15, 3]: address, rows and columns of each array of ``Lexicon.arrays`` and ``Network.arrays``."""
+    table = np.zeros((len(COLUMNS), 3), np.int64)
+    for line, (name, columns, dtype), array in zip(table, COLUMNS, (*lexicon, *network), strict=True):
+        if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != (1 if columns == 0 else 2):
+            raise TypeError(f"kernel array {name}: {array.dtype}{array.shape} is not what the kernels read")
+        if columns > 0 and array.shape[1] != columns:
+            raise TypeError(f"kernel array {name} has {array.shape[1]} columns, not {columns}")
+        line[:] = array.ctypes.data, array.shape[0], array.shape[-1]
+    return table
+
+
+@njit(cache=True, nogil=True, inline="always")
+def unpack(table):
+    """The arrays behind a table, in the order of COLUMNS."""
+    return (
+        carray(pointer(table[0, 0]), (table[0, 1], 6), np.int32),
+        carray(pointer(table[1, 0]), (table[1, 1],), np.int32),
+        carray(pointer(table[2, 0]), (table[2, 1], 256), np.int32),
+        carray(pointer(table[3, 0]), (table[3, 1], 256), np.int32),
+        carray(pointer(table[4, 0]), (table[4, 1], 9), np.int32),
+        carray(pointer(table[5, 0]), (table[5, 1], 3), np.int32),
+        carray(pointer(table[6, 0]), (table[6, 1],), np.int32),
+        carray(pointer(table[7, 0]), (table[7, 1], table[7, 2]), np.uint32),
+        carray(pointer(table[8, 0]), (table[8, 1], table[8, 2]), np.int32),
+        carray(pointer(table[9, 0]), (table[9, 1], 2), np.int32),
+        carray(pointer(table[10, 0]), (table[10, 1], 5), np.int32),
+        carray(pointer(table[11, 0]), (table[11, 1], 3), np.int32),
+        carray(pointer(table[12, 0]), (table[12, 1], 5), np.int32),
+        carray(pointer(table[13, 0]), (table[13, 1],), np.int32),
+        carray(pointer(table[14, 0]), (table[14, 1],), np.int64),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +153,7 @@ def walk_automaton(trie, tokens, children, step, states, ranges, g, row, exits, 
     """Tokens that stay inside an automaton from state g, and where it may be left within a token.
 
     Sets the bits of row; writes to counts[t] (uint8, capped at 254) the characters that token t takes, begun
-    ones included; writes (trie node, characters) to exits[n] for each node where the automaton accepts, if
+    ones included, unless it ends where the automaton accepts; writes (trie node, characters) to exits[n] for each node where the automaton accepts, if
     follow. Returns the number of exits (which may exceed the room in exits: call again with more).
     """
     n = 0
@@ -125,11 +192,12 @@ def walk_automaton(trie, tokens, children, step, states, ranges, g, row, exits, 
                     continue
                 c = depth_count[d - 1] + states[q, BOUNDARY]
                 depth_state[d], depth_count[d] = q, c
-                shown = c if states[q, BOUNDARY] == 1 or states[q, FINAL] == 1 else c + 1
+                shown = c if states[q, BOUNDARY] == 1 else c + 1
                 for j in range(trie[i, LO], trie[i, HI]):
                     t = tokens[j]
                     row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
-                    counts[t] = min(shown, 254)
+                    if states[q, FINAL] == 0:
+                        counts[t] = min(shown, 254)
                 if follow and states[q, FINAL] == 1:
                     if n < exits.shape[0]:
                         exits[n, 0], exits[n, 1] = i, c
@@ -139,10 +207,10 @@ def walk_automaton(trie, tokens, children, step, states, ranges, g, row, exits, 
 
 
 @njit(cache=True, nogil=True)
-def fill(lexicon, network, start, symbol, stack, row, work):
+def fill(table, start, symbol, stack, row, work):
     """Set the bits of all tokens below trie node start allowed from a configuration there; 0, or a request."""
-    trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests = lexicon
-    nodes, edges, frames, buckets, sizes = network
+    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
+     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
     longest = counted_row_of.shape[1] - 1
     depth_state = np.empty(512, np.int32)
     depth_count = np.empty(512, np.int32)
@@ -300,14 +368,14 @@ def fill(lexicon, network, start, symbol, stack, row, work):
 
 
 @njit(cache=True, nogil=True)
-def patch(lexicon, network, symbol, stack, row, work):
+def patch(table, symbol, stack, row, work):
     """Turn the row of a key's base (any other key) into the row of a node that also leads to declared names.
 
     Where the node's own bytes lead to a node with a base of its own the row is right already; elsewhere the
     subtree is cleared and walked again. Returns 0 or a request.
     """
-    trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests = lexicon
-    nodes, edges, frames, buckets, sizes = network
+    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
+     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
     pending = np.empty((512, 2), np.int32)
     pending[0, 0], pending[0, 1] = 0, symbol
     n = 1
@@ -330,7 +398,7 @@ def patch(lexicon, network, symbol, stack, row, work):
                 row[t >> 5] &= ~(np.uint32(1) << np.uint32(t & 31))
             if target >= 0:
                 set_tokens(trie, tokens, c, row)
-                code = fill(lexicon, network, c, target, stack, row, work)
+                code = fill(table, c, target, stack, row, work)
                 if code < 0:
                     return code
     return np.int64(0)
@@ -377,13 +445,13 @@ def add(seen, n, s, k):
 
 
 @njit(cache=True, nogil=True)
-def advance(lexicon, network, current, n, text, after, work):
+def advance(table, current, n, text, after, work):
     """Configurations after the bytes of text, from current[0:n]: how many are in after, or a request.
 
     current, after and work are int32[room, 2 or 3]; current is overwritten. The result is sorted and settled.
     """
-    trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests = lexicon
-    nodes, edges, frames, buckets, sizes = network
+    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
+     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
     room = min(after.shape[0], work.shape[0]) - 8
     for position in range(text.shape[0]):
         byte = np.int64(text[position])
@@ -485,10 +553,10 @@ def advance(lexicon, network, current, n, text, after, work):
 
 
 @njit(cache=True, nogil=True)
-def accepts(lexicon, network, symbol, stack, work):
+def accepts(table, symbol, stack, work):
     """1 if the text may end at this configuration, 0 if not, or a request."""
-    trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests = lexicon
-    nodes, edges, frames, buckets, sizes = network
+    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
+     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
     work[0, 0], work[0, 1] = symbol, stack
     top, steps = 1, 0
     room = work.shape[0] - 8

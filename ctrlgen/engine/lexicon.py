@@ -15,7 +15,7 @@ import numpy as np
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -40,11 +40,14 @@ def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
 
 
 class Growing:
-    """An array that grows by doubling; ``array`` is its full allocation, ``n`` the rows in use."""
+    """An array that grows by doubling; ``array`` is its full allocation, ``n`` the rows in use.
 
-    def __init__(self, columns: int, dtype: Any, rows: int = 64, fill: int = 0) -> None:
+    ``moved`` is called whenever ``array`` becomes another object.
+    """
+
+    def __init__(self, moved: Callable[[], None], columns: int, dtype: Any, rows: int = 64, fill: int = 0) -> None:
         self.n = 0
-        self._fill = fill
+        self._moved, self._fill = moved, fill
         self.array: NDArray[Any] = np.full((rows, columns), fill, dtype)
 
     def extend(self, rows: NDArray[Any]) -> int:
@@ -54,6 +57,7 @@ class Growing:
             more = np.full((max(self.n, 2 * len(self.array)), self.array.shape[1]), self._fill, self.array.dtype)
             more[:first] = self.array[:first]
             self.array = more
+            self._moved()
         self.array[first : self.n] = rows
         return first
 
@@ -74,38 +78,44 @@ class Lexicon:
         self.has_byte = np.asarray(vocabulary.has_byte, bool)
         self.lock = threading.RLock()
         self._starts: dict[str, int] = {}
-        self._trie = Growing(6, np.int32, len(trie.nodes))
+        self._trie = Growing(self._moved, 6, np.int32, len(trie.nodes))
         self._trie.extend(trie.nodes)
-        self._trie_tokens = Growing(1, np.int32, max(len(trie.tokens), 1))
+        self._trie_tokens = Growing(self._moved, 1, np.int32, max(len(trie.tokens), 1))
         self._trie_tokens.extend(trie.tokens.reshape(-1, 1))
         self._children = trie.children
-        self._step = Growing(256, np.int32, fill=-1)
-        self._states = Growing(9, np.int32)
-        self._ranges = Growing(3, np.int32)
-        self._row_of = Growing(1, np.int32, fill=-1)
-        self._inside = Growing(self.words, np.uint32, 8)
-        self._counted = Growing(self.longest + 1, np.int32, 1, fill=-1)
-        self._rests = Growing(2, np.int32)
+        self._step = Growing(self._moved, 256, np.int32, fill=-1)
+        self._states = Growing(self._moved, 9, np.int32)
+        self._ranges = Growing(self._moved, 3, np.int32)
+        self._row_of = Growing(self._moved, 1, np.int32, fill=-1)
+        self._inside = Growing(self._moved, self.words, np.uint32, 8)
+        self._counted = Growing(self._moved, self.longest + 1, np.int32, 1, fill=-1)
+        self._rests = Growing(self._moved, 2, np.int32)
         self._counts: dict[int, NDArray[np.uint8]] = {}
         self._exits: dict[int, NDArray[np.int32]] = {}
+        self._arrays: tuple[NDArray[Any], ...] | None = None
         self.shortest: list[int] = []
         self._whole: list[bool] = []
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """What the kernels read: trie, its tokens and children, step, states, ranges, row_of, inside, counted, rests."""
-        return (
-            self._trie.array,
-            self._trie_tokens.array[:, 0],
-            self._children,
-            self._step.array,
-            self._states.array,
-            self._ranges.array,
-            self._row_of.array[:, 0],
-            self._inside.array,
-            self._counted.array,
-            self._rests.array,
-        )
+        if self._arrays is None:
+            self._arrays = (
+                self._trie.array,
+                self._trie_tokens.array[:, 0],
+                self._children,
+                self._step.array,
+                self._states.array,
+                self._ranges.array,
+                self._row_of.array[:, 0],
+                self._inside.array,
+                self._counted.array,
+                self._rests.array,
+            )
+        return self._arrays
+
+    def _moved(self) -> None:
+        self._arrays = None
 
     @property
     def nbytes(self) -> int:

@@ -59,6 +59,8 @@ class Machine:
         self._work = np.empty((4096, 3), np.int32)
         self._current = np.empty((1024, 2), np.int32)
         self._after = np.empty((1024, 2), np.int32)
+        self._seen: tuple[object, object] = (None, None)
+        self._addresses = np.zeros((0, 3), np.int64)
         self._sets: list[_Configurations] = [()]
         self._ids: dict[_Configurations, int] = {}
         self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
@@ -177,9 +179,7 @@ class Machine:
                 self._current = np.empty((2 * n, 2), np.int32)
             self._current[:n] = configurations
             code = int(
-                kernels.advance(
-                    self._lexicon.arrays, self.network.arrays, self._current, n, text, self._after, self._work
-                )
+                kernels.advance(self._table(), self._current, n, text, self._after, self._work)
             )
             if code >= 0:
                 return tuple((s, k) for s, k in self._after[:code].tolist())
@@ -188,10 +188,17 @@ class Machine:
     def _accepting(self, symbol: int, stack: int) -> bool:
         return self._run(kernels.accepts, symbol, stack, self._work) > 0
 
+    def _table(self) -> NDArray[np.int64]:
+        """Where the arrays are now; they may have moved since the last step, for other constraints too."""
+        arrays = self._lexicon.arrays, self.network.arrays
+        if arrays[0] is not self._seen[0] or arrays[1] is not self._seen[1]:
+            self._seen, self._addresses = arrays, kernels.table_of(*arrays)
+        return self._addresses
+
     def _run(self, kernel: Callable[..., int], *arguments: object) -> int:
         while True:
             # the scratch array may have grown since: it is always the last argument
-            code = int(kernel(self._lexicon.arrays, self.network.arrays, *arguments[:-1], self._work))
+            code = int(kernel(self._table(), *arguments[:-1], self._work))
             if code >= 0:
                 return code
             self._provide(code)

@@ -48,9 +48,9 @@ class Network:
 
     def __init__(self, lexicon: Lexicon, *, max_nodes: int = 2_000_000) -> None:
         self.lexicon, self.max_nodes = lexicon, max_nodes
-        self._nodes = Growing(5, np.int32)
-        self._edges = Growing(3, np.int32)
-        self._frames = Growing(5, np.int32, 1024)
+        self._nodes = Growing(self._moved, 5, np.int32)
+        self._edges = Growing(self._moved, 3, np.int32)
+        self._frames = Growing(self._moved, 5, np.int32, 1024)
         self._buckets = np.zeros(2048, np.int32)
         self._sizes = np.ones(1, np.int64)
         self._known: dict[Any, int] = {}
@@ -58,12 +58,18 @@ class Network:
         self.cost: list[int] = []
         self._cheapest: list[int] = []  # the node or edge on the shortest way
         self.complete = True
+        self._arrays: tuple[NDArray[Any], ...] | None = None
         self._new(_END, 0)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """What the kernels read and write: nodes, edges, frames, buckets, sizes."""
-        return self._nodes.array, self._edges.array, self._frames.array, self._buckets, self._sizes
+        if self._arrays is None:
+            self._arrays = self._nodes.array, self._edges.array, self._frames.array, self._buckets, self._sizes
+        return self._arrays
+
+    def _moved(self) -> None:
+        self._arrays = None
 
     @property
     def size(self) -> int:
@@ -315,3 +321,4 @@ class Network:
         for k in range(1, used):
             push_frame(frames, buckets, sizes, *old[k, :4].tolist())
         self._frames.array, self._buckets, self._sizes = frames, buckets, sizes
+        self._arrays = None
