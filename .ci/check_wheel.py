@@ -41,8 +41,9 @@ def main() -> None:
     check_content(wheel)
     with tempfile.TemporaryDirectory() as scratch:
         python = install(wheel, Path(scratch) / "venv")
-        subprocess.run([python, "-c", TRY], check=True, cwd=scratch)
-        subprocess.run([python, "-m", "ctrlgen.models", "--list"], check=True, cwd=scratch, stdout=subprocess.DEVNULL)
+        for arguments in (["-c", TRY], ["-m", "ctrlgen.models", "--list"]):
+            if subprocess.run([python, *arguments], check=False, cwd=scratch).returncode:
+                sys.exit(f"{wheel.name} does not work in an environment of its own; see above")
     print(f"{wheel.name} is good ({wheel.stat().st_size / 1e6:.1f} MB)")
 
 
