@@ -128,9 +128,8 @@ def _hexadecimal(pattern: str, position: int, *, pair: bool) -> Escape:
     letter = pattern[position + 1]
     found = _HEX[letter].match(pattern, position + 1)
     if found is None:
-        raise RegexError(
-            f"\\{letter} needs {{"x": 2, "u": 4, "U": 8}[letter]} hexadecimal digits", pattern, position
-        )
+        digits = {"x": 2, "u": 4, "U": 8}[letter]
+        raise RegexError(f"\\{letter} needs {digits} hexadecimal digits", pattern, position)
     code, end = int(found[1], 16), found.end()
     if code > sets.LAST:
         raise RegexError("there is no code point above 10FFFF", pattern, position)

@@ -133,7 +133,7 @@ class _Parser:
                 self.add_set(((ord(character), ord(character)),))
         if len(self.groups) > 1:
             raise self.error("this group is never closed", self.groups[-1].opened)
-        self.finish(self.groups.pop())
+        self.finish(self.groups[0])
         return self.output
 
     def add(self, instruction: Instruction, last: Literal["item", "edge"] = "item") -> None:
@@ -230,8 +230,7 @@ class _Parser:
         self.position += 1
 
     def finish(self, group: _Group) -> None:
-        if group.items != 1:
-            self.output.append(Join(group.items))
+        self.end_alternative()
         if group.alternatives > 1:
             self.output.append(Either(group.alternatives))
 

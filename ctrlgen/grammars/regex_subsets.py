@@ -1,0 +1,121 @@
+"""Positions of a pattern -> minimal automaton over classes of code points, by subset construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ctrlgen.errors import ComplexityError
+from ctrlgen.grammars.regex_escapes import Rules
+from ctrlgen.grammars.regex_lookahead import Conditional
+from ctrlgen.grammars.regex_positions import END, Positions
+from ctrlgen.grammars.regex_reader import NOTHING, Reader
+from ctrlgen.minimal import canonical_order, coarsest_partition, live_states
+
+State = TypeVar("State", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class CharacterAutomaton:
+    """A minimal automaton over code points; state 0 is the start, also of the empty language.
+
+    Args:
+        segments: sorted disjoint ranges (first, last, class); other code points lead nowhere.
+        rows: for each state and class the next state, -1 for none.
+        accepting: whether each state ends a match.
+    """
+
+    segments: tuple[tuple[int, int, int], ...]
+    rows: tuple[tuple[int, ...], ...]
+    accepting: tuple[bool, ...]
+
+
+PlainState = tuple[int, int]  # kind of the character before (if it matters), bit set of positions
+
+
+class _Plain:
+    """States of patterns without look-ahead."""
+
+    def __init__(self, reader: Reader, first: int) -> None:
+        self.reader = reader
+        self.start: PlainState = (NOTHING, first)
+
+    def accepts(self, state: PlainState) -> bool:
+        return bool(self.reader.close(state[1], state[0], NOTHING) & END)
+
+    def row(self, state: PlainState) -> list[PlainState | None]:
+        reader = self.reader
+        before, members = state
+        closed = [members] * 4
+        if members & reader.edges:
+            closed = [reader.close(members, before, after) for after in range(4)]
+        row: list[PlainState | None] = []
+        for column, kind in enumerate(reader.kinds):
+            reached = reader.read(closed[kind], column)
+            row.append((kind if reached & reader.edges else NOTHING, reached) if reached else None)
+        return row
+
+
+def character_automaton(positions: Positions, rules: Rules, max_states: int) -> CharacterAutomaton:
+    """The minimal automaton of a pattern.
+
+    Raises:
+        ComplexityError: more than ``max_states`` states before minimising, or too much work.
+    """
+    reader = Reader(positions, rules)
+    if reader.looks:
+        conditional = Conditional(reader, positions.first)
+        rows, accepting = _explore(conditional.start, conditional.row, conditional.accepts, max_states)
+    else:
+        plain = _Plain(reader, positions.first)
+        rows, accepting = _explore(plain.start, plain.row, plain.accepts, max_states)
+    return _minimal(reader.segments, rows, accepting)
+
+
+def _explore(
+    start: State, row: Callable[[State], Sequence[State | None]], accepts: Callable[[State], bool], max_states: int
+) -> tuple[list[list[int]], list[bool]]:
+    number: dict[State | None, int] = {None: -1, start: 0}
+    order = [start]
+    rows = []
+    for state in order:
+        numbers = []
+        for target in row(state):
+            reached = number.setdefault(target, len(order))
+            if reached == len(order) and target is not None:
+                order.append(target)
+            numbers.append(reached)
+        rows.append(numbers)
+        if len(order) > max_states:
+            raise ComplexityError(
+                f"the regular expression reached {len(order)} states, the limit is max_states={max_states}; "
+                "raise max_states, or make repeats of overlapping parts smaller"
+            )
+    return rows, [accepts(state) for state in order]
+
+
+def _minimal(
+    segments: tuple[tuple[int, int, int], ...], rows: list[list[int]], accepting: list[bool]
+) -> CharacterAutomaton:
+    keep = live_states(rows, accepting)
+    if not keep[0]:
+        return CharacterAutomaton((), ((),), (False,))
+    class_of = coarsest_partition(rows, accepting, keep)
+    order, place = canonical_order(rows, class_of, keep)
+    place.append(-1)  # index -1 is a dead move
+    table = [[place[target] for target in rows[state]] for state in order]
+    # classes that no state tells apart are one; those that lead nowhere are none
+    number: dict[tuple[int, ...], int] = {(-1,) * len(order): -1}
+    merged = [number.setdefault(column, len(number) - 1) for column in zip(*table, strict=True)]
+    joined: list[tuple[int, int, int]] = []
+    for first, last, column in segments:
+        if merged[column] < 0:
+            continue
+        if joined and joined[-1][1] + 1 == first and joined[-1][2] == merged[column]:
+            joined[-1] = (joined[-1][0], last, merged[column])
+        else:
+            joined.append((first, last, merged[column]))
+    columns = list(number)[1:]
+    narrowed = tuple(zip(*columns, strict=True)) if columns else ((),) * len(order)
+    return CharacterAutomaton(tuple(joined), narrowed, tuple(accepting[state] for state in order))
