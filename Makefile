@@ -34,7 +34,7 @@ assets: $(VENV)/.developing
 	$(RUN) -m ctrlgen.models
 
 lint: $(VENV)/.developing
-	$(RUN) -m ruff check
+	$(RUN) -m ruff check --output-format concise
 	$(RUN) -m ruff format --check
 
 types: $(VENV)/.developing
