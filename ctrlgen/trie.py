@@ -105,9 +105,7 @@ def _sort(flat: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np
     return order
 
 
-def _eight_bytes(
-    flat: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]
-) -> NDArray[np.uint64]:
+def _eight_bytes(flat: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.uint64]:
     """The first eight bytes at each offset as one big-endian number, padded with NULs after ``length`` bytes."""
     column = np.arange(8)
     window = flat[np.minimum(offset[:, None] + column, len(flat) - 1)]
@@ -116,9 +114,7 @@ def _eight_bytes(
     return numbers
 
 
-def _shared_prefix(
-    flat: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _shared_prefix(flat: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
     """Length of the prefix each token shares with the token before it, int64[M]; 0 for the first."""
     shared = np.zeros_like(length)
     alive = np.arange(1, len(length))

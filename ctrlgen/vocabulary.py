@@ -71,7 +71,7 @@ class Vocabulary:
         width: int | None = None,
     ) -> None:
         texts, names = _bytes_of(tokens), _names_of(special or {})
-        ends = tuple(sorted({_end_id(end) for end in ([eos] if isinstance(eos, int) else eos)}))
+        ends = tuple(sorted({_end_id(end) for end in ([eos] if isinstance(eos, (int, np.integer)) else eos)}))
         _name_ends(texts, ends, names)
         for control in (*ends, *names.values()):
             if control < len(texts):
