@@ -7,17 +7,21 @@ of the byte automaton is a node of the tree together with where the classes belo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
-from typing import Literal
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ctrlgen.automaton import MAX_STATES, Automaton
 from ctrlgen.errors import ComplexityError, SpecificationError
 from ctrlgen.grammars.regex_subsets import CharacterAutomaton
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Escapes = Literal["all", "canonical"]
 Coding = Literal["utf-8", "json", "json canonical"]
@@ -96,10 +100,12 @@ class CodeTree:
     Args:
         nodes: the edges of each node.
         classes: for each node the classes that can be spelt below it.
+        targets: for each node what takes the targets of these classes from a row.
     """
 
     nodes: list[Edges] = field(default_factory=list)
     classes: list[tuple[int, ...]] = field(default_factory=list)
+    targets: list[Callable[[Sequence[int]], Any]] = field(default_factory=list)
     number: dict[Edges, int] = field(default_factory=dict)
 
     def node(self, edges: Iterable[tuple[int, int, int]]) -> int | None:
@@ -118,6 +124,7 @@ class CodeTree:
             self.nodes.append(key)
             below = {c for _, _, child in key for c in ((~child,) if child < 0 else self.classes[child])}
             self.classes.append(tuple(sorted(below)))
+            self.targets.append(itemgetter(*self.classes[-1]))
         return self.number[key]
 
     def spell(self, spelling: Spelling, segments: Segments) -> int | None:
@@ -195,12 +202,12 @@ class _Lowering:
     tree: CodeTree
     limit: int
     states: list[Edges]
-    known: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)
+    known: dict[tuple[int, object], int] = field(default_factory=dict)
     number: dict[Edges, int] = field(default_factory=dict)
 
     def enter(self, node: int, row: Sequence[int]) -> int:
         """The byte state of a node below a character state with this row; -1 if it leads nowhere."""
-        key = (node, tuple([row[column] for column in self.tree.classes[node]]))
+        key = (node, self.tree.targets[node](row))
         known = self.known.get(key)
         if known is None:
             edges = self.edges(node, row)
@@ -251,23 +258,35 @@ def lower(automaton: CharacterAutomaton, coding: Coding, max_states: int) -> Aut
     starts[:count] = True
     accepting = starts.copy()
     accepting[:count] = automaton.accepting
-    columns, classes = _table(lowering.states)
-    # states inside a character are minimal because equal edges are one state and character states are minimal
-    return Automaton.from_table(columns, accepting, starts, classes=classes, minimal=True)
+    order, place = _breadth_first(lowering.states)
+    # minimal already: equal edges inside a character are one state, and character states are minimal
+    return Automaton(_table(lowering.states, order, place), accepting[order], starts[order])
 
 
-def _table(
-    states: Sequence[Edges],
-) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.int32]], np.ndarray[tuple[int], np.dtype[np.intp]]]:
-    """Edges as a table over byte classes: the bytes between two places where any edge begins or ends."""
-    cuts = sorted({0, 256} | {cut for edges in states for first, last, _ in edges for cut in (first, last + 1)})
-    place = {cut: number for number, cut in enumerate(cuts)}
-    table = np.full((len(states), len(cuts) - 1), -1, dtype=np.int32)
-    for state, edges in enumerate(states):
-        for first, last, target in edges:
-            table[state, place[first] : place[last + 1]] = target
-    classes = np.repeat(np.arange(len(cuts) - 1, dtype=np.intp), np.diff(cuts))
-    return table, classes
+def _breadth_first(states: Sequence[Edges]) -> tuple[list[int], list[int]]:
+    """The states in canonical order, and the place of each state in it."""
+    place = [-1] * len(states)
+    place[0] = 0
+    order = [0]
+    for state in order:
+        for _, _, target in states[state]:
+            if place[target] < 0:
+                place[target] = len(order)
+                order.append(target)
+    return order, place
+
+
+def _table(states: Sequence[Edges], order: Sequence[int], place: Sequence[int]) -> NDArray[np.int32]:
+    """Edges as int32[S, 256], -1 where there is none."""
+    table = np.full((len(order), 256), -1, dtype=np.int32)
+    edges = [
+        (number << 8 | low, high - low + 1, place[to]) for number, s in enumerate(order) for low, high, to in states[s]
+    ]
+    if edges:
+        first, width, target = np.array(edges, dtype=np.int64).T
+        ends = np.cumsum(width)
+        table.reshape(-1)[np.arange(ends[-1]) + np.repeat(first - ends + width, width)] = np.repeat(target, width)
+    return table
 
 
 # JSON strings without a regular expression
