@@ -1,0 +1,440 @@
+"""ControlProcessor: a constraint inside ``model.generate`` of transformers.
+
+transformers hands over all ids and the next logits, and says nothing else: not where the prompt ends, not that beams
+changed places, not that a new generation began. What is done about it:
+
+- The prompt is what the first call of a generation brings. A generation is known by the LogitsProcessorList that
+  transformers makes for it, which lives exactly as long: what happened in an earlier one cannot leak into this one.
+- States are found from the ids: a row's parent is the row of the last call that it extends. A row without a parent
+  is replayed from where it parts with the last one: drafts that are tried and taken back need nothing more.
+- The mask comes last, and it is -inf exactly.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from transformers import LogitsProcessor, LogitsProcessorList
+
+from ctrlgen.constraint import DEAD, Constraint, Specification
+from ctrlgen.engine.masks import apply_masks
+from ctrlgen.errors import DeadEndError, InputError
+from ctrlgen.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ENDED = -2
+"""State of a row after an end token; whatever follows is padding."""
+FREE = -3
+"""State of a row without a constraint."""
+_FRAMES = 6  # how far up the caller's list is looked for
+
+
+class Measurement(NamedTuple):
+    """What one call of a processor found."""
+
+    length: int
+    """Number of ids generated so far, in each row."""
+    log_mass: torch.Tensor
+    """float32[B]: log of the probability of all allowed tokens together, before the mask."""
+    seconds: float
+    """Time spent following the rows, in the constraint and in the mask, without what measuring itself took."""
+
+
+class Followed(NamedTuple):
+    """The rows of the last call; never changed, only replaced."""
+
+    thread: int
+    owner: weakref.ref[LogitsProcessorList] | None
+    prompt: torch.Tensor
+    """int64[B, P], a copy on the device where the ids are."""
+    generated: NDArray[np.int64]
+    """int64[B, n]"""
+    states: NDArray[np.int64]
+    """int64[B, n + 1]: before each generated id, and after the last."""
+
+
+class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
+    """Allow each row of a generation only what its constraint does.
+
+        model.generate(**inputs, logits_processor=[ControlProcessor(spec, tokenizer)])
+
+    Works with greedy decoding, sampling, beams, several sequences per prompt, assisted generation, both padding
+    sides, any dtype and device. The same object may be used again, and by several threads at once.
+
+    Args:
+        constraint: a Specification, a compiled Constraint, None (rows are left alone), or a list of these, one for
+            each prompt. The rows that beams or ``num_return_sequences`` make of a prompt share its constraint.
+        tokenizer: a tokenizer of transformers; needed, or else ``vocabulary``, to compile specifications.
+        vocabulary: instead of ``tokenizer``, e.g. ``Vocabulary.from_tokenizer(tokenizer, model=model)``, which
+            knows the end ids of the model's generation config too. The width is read from the logits.
+        prompt_length: number of ids that are not part of the text, when this is not what the first call brings, for
+            instance to go on with a text that was cut off.
+        drop_dead_beams: what to do with a row for which other processors forbid all that the constraint allows.
+            False raises. True leaves the row with nothing but -inf: beam search then gives up this beam.
+        on_step: called with a Measurement at each call; measuring costs two more passes over the logits.
+
+    Raises:
+        InputError: arguments that do not fit together.
+
+    A row that holds a token its constraint refused may only end: such rows are drafts about to be rejected, beams of
+    probability zero, or the work of another processor that overrode the mask. Nothing follows them.
+    """
+
+    supports_continuous_batching = False
+
+    def __init__(
+        self,
+        constraint: Specification | Constraint | None | Sequence[Specification | Constraint | None],
+        tokenizer: Any = None,
+        *,
+        vocabulary: Vocabulary | None = None,
+        prompt_length: int | None = None,
+        drop_dead_beams: bool = False,
+        on_step: Callable[[Measurement], None] | None = None,
+    ) -> None:
+        self._constraints = _checked(constraint)
+        if prompt_length is not None and (not isinstance(prompt_length, int) or prompt_length < 0):
+            raise InputError(f"prompt_length is {prompt_length!r}; expected a number of ids")
+        self._prompt_length = prompt_length
+        self._drop_dead_beams = drop_dead_beams
+        self._on_step = on_step
+        self._vocabulary = _vocabulary_for(self._constraints, tokenizer, vocabulary)
+        self._compiled: dict[int, tuple[Constraint | None, ...]] = {}
+        self._ends: dict[Vocabulary, NDArray[np.uint32]] = {}
+        self._followed: dict[int, Followed] = {}
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """The scores with -inf wherever the constraint forbids the token.
+
+        Args:
+            input_ids: int64[B, T], prompts and what was generated.
+            scores: float[B, V], logits or log-probabilities of the next token; not changed.
+
+        Returns:
+            float[B, V], a new tensor of the same dtype on the same device.
+
+        Raises:
+            DeadEndError: a row has no token left.
+            InputError: shapes that do not fit the list of constraints.
+        """
+        begun = time.perf_counter()
+        constraints = self._per_row(*scores.shape)
+        followed = self._follow(constraints, input_ids, _caller())
+        states = followed.states[:, -1].tolist()
+        masked = apply_masks(scores, [self._row(*pair) for pair in zip(constraints, states, strict=True)])
+        if -torch.inf in (best := masked.amax(dim=1).tolist()):
+            self._refill(masked, best, scores, constraints, followed)
+        if self._on_step is not None:
+            seconds = time.perf_counter() - begun
+            self._on_step(Measurement(followed.generated.shape[1], log_mass(scores, masked), seconds))
+        return masked
+
+    def _per_row(self, count: int, width: int) -> tuple[Constraint | None, ...]:
+        """The constraint of each row; compiled when logits of this width are first seen."""
+        compiled = self._compiled.get(width)
+        if compiled is None:
+            compiled = self._compiled[width] = tuple(_compiled(c, self._vocabulary, width) for c in self._constraints)
+        if len(compiled) == count:
+            return compiled
+        if count % len(compiled):
+            raise InputError(
+                f"{len(compiled)} constraints for {count} rows: pass one constraint, or a list of one for each prompt"
+            )
+        return tuple(c for c in compiled for _ in range(count // len(compiled)))
+
+    def _row(self, constraint: Constraint | None, state: int) -> NDArray[np.uint32] | None:
+        if constraint is None:
+            return None
+        return constraint.mask(state) if state >= 0 else self._only_ends(constraint.vocabulary)
+
+    def _only_ends(self, vocabulary: Vocabulary) -> NDArray[np.uint32]:
+        row = self._ends.get(vocabulary)
+        if row is None:
+            row = np.zeros(vocabulary.words, np.uint32)
+            for end in vocabulary.eos:
+                row[end // 32] |= np.uint32(1 << end % 32)
+            self._ends[vocabulary] = row
+        return row
+
+    def _follow(
+        self, constraints: tuple[Constraint | None, ...], ids: torch.Tensor, owner: LogitsProcessorList | None
+    ) -> Followed:
+        """Bring the states up to ``ids`` and keep them for the next call."""
+        # a loop of one's own has no list, and is known by its thread
+        key = -threading.get_ident() if owner is None else id(owner)
+        known = self._followed.get(key)
+        if known is None or not self._continues(known, ids, owner):
+            known = self._begun(constraints, ids, owner)
+        length = known.prompt.shape[1]
+        generated = ids[:, length:].numpy(force=True).astype(np.int64)  # a copy: a caller may reuse the memory
+        states = follow(constraints, known.generated, known.states, generated)
+        followed = self._followed[key] = known._replace(generated=generated, states=states)
+        return followed
+
+    def _continues(self, known: Followed, ids: torch.Tensor, owner: LogitsProcessorList | None) -> bool:
+        """Whether this call belongs to the same generation as the last one with the same key."""
+        if owner is not None:
+            # the list of a generation that is over may have left its id to another
+            return known.owner is not None and known.owner() is owner
+        return _extends(known, ids)
+
+    def _begun(
+        self, constraints: tuple[Constraint | None, ...], ids: torch.Tensor, owner: LogitsProcessorList | None
+    ) -> Followed:
+        """Nothing generated yet: the start of a generation, or of a draft within one."""
+        thread = threading.get_ident()
+        length = ids.shape[1] if self._prompt_length is None else min(self._prompt_length, ids.shape[1])
+        if owner is not None:
+            # assisted generation lets the assistant generate drafts, each with a list that dies before the outer one
+            for outer in self._followed.copy().values():
+                if outer.thread == thread and outer.owner and outer.owner() and _extends(outer, ids):
+                    return outer._replace(owner=self._tied_to(owner))
+        states = np.array([[FREE if c is None else c.start] for c in constraints], np.int64)
+        generated = np.empty((len(constraints), 0), np.int64)
+        return Followed(thread, self._tied_to(owner), ids[:, :length].clone(), generated, states)
+
+    def _tied_to(self, owner: LogitsProcessorList | None) -> weakref.ref[LogitsProcessorList] | None:
+        """A reference that takes the rows with it when it dies."""
+        if owner is None:
+            return None
+        followed, key = self._followed, id(owner)
+
+        def forget(dead: weakref.ref[LogitsProcessorList]) -> None:
+            if key in followed and followed[key].owner is dead:
+                del followed[key]
+
+        return weakref.ref(owner, forget)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_followed": {}, "_compiled": {}}  # generations under way belong to this process
+
+    def _refill(
+        self,
+        masked: torch.Tensor,
+        best: Sequence[float],
+        scores: torch.Tensor,
+        constraints: tuple[Constraint | None, ...],
+        followed: Followed,
+    ) -> None:
+        """See to the rows in which nothing but -inf is left, so that no NaN can come of them."""
+        states = followed.states[:, -1].tolist()
+        for row, (constraint, state) in enumerate(zip(constraints, states, strict=True)):
+            if best[row] != -torch.inf or constraint is None:
+                continue
+            if state < 0:
+                masked[row, list(constraint.vocabulary.eos)] = 0.0  # over: what is chosen here goes unused
+            elif not self._drop_dead_beams:
+                self._abandon()
+                raise _dead_end(row, constraint, state, scores[row], followed.generated[row])
+
+    def _abandon(self) -> None:
+        """Forget the generations of this thread: a traceback can keep them alive when they are over."""
+        for key, followed in self._followed.copy().items():
+            if followed.thread == threading.get_ident():
+                self._followed.pop(key, None)
+
+
+def follow(
+    constraints: Sequence[Constraint | None],
+    before: NDArray[np.int64],
+    states: NDArray[np.int64],
+    now: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The states along each row of ``now``, given those along the rows of an earlier call.
+
+    Args:
+        constraints: B constraints, None for a free row.
+        before: int64[B, m], ids generated at the earlier call.
+        states: int64[B, m + 1], states along them.
+        now: int64[B, n], ids generated by now, in any relation to ``before``.
+
+    Returns:
+        int64[B, n + 1].
+    """
+    count, length = now.shape
+    if length == before.shape[1] + 1:
+        parents = _parents(constraints, before, now)
+        if parents is not None:
+            # one id more in each row: the usual step
+            states = states if parents is _SAME else states[parents]
+            last = [
+                _next(*triple) for triple in zip(constraints, states[:, -1].tolist(), now[:, -1].tolist(), strict=True)
+            ]
+            return np.concatenate([states, np.array(last, np.int64)[:, None]], axis=1)
+    after = np.empty((count, length + 1), np.int64)
+    for row in range(count):
+        shared = _shared(before[row], now[row])
+        after[row, : shared + 1] = states[row, : shared + 1]
+        for at in range(shared, length):
+            after[row, at + 1] = _next(constraints[row], int(after[row, at]), int(now[row, at]))
+    return after
+
+
+_SAME: list[int] = []
+"""Parents of rows that stayed where they were."""
+
+
+def _parents(
+    constraints: Sequence[Constraint | None], before: NDArray[np.int64], now: NDArray[np.int64]
+) -> list[int] | None:
+    """For each row, the earlier row with the same constraint that it extends by one id; None if one has none."""
+    prefixes = now[:, :-1]
+    if np.array_equal(prefixes, before):
+        return _SAME
+    row_of = {(id(constraints[row]), ids.tobytes()): row for row, ids in enumerate(before)}
+    found = [row_of.get((id(constraints[row]), ids.tobytes()), -1) for row, ids in enumerate(prefixes)]
+    return None if -1 in found else found
+
+
+def _shared(before: NDArray[np.int64], now: NDArray[np.int64]) -> int:
+    """Number of ids that both begin with."""
+    length = min(len(before), len(now))
+    different = before[:length] != now[:length]
+    return int(different.argmax()) if different.any() else length
+
+
+def _next(constraint: Constraint | None, state: int, token: int) -> int:
+    if state < 0 or constraint is None:  # refused, over or free: so it stays
+        return state
+    after = constraint.advance(state, token)
+    return ENDED if after != DEAD and token in constraint.vocabulary.eos else after
+
+
+def _extends(known: Followed, ids: torch.Tensor) -> bool:
+    """Whether ``ids`` can come next: the same prompts, and at most one id more than before."""
+    count, length = known.prompt.shape
+    return (
+        ids.shape[0] == count
+        and length <= ids.shape[1] <= length + known.generated.shape[1] + 1
+        and torch.equal(ids[:, :length], known.prompt.to(ids.device))
+    )
+
+
+def _caller() -> LogitsProcessorList | None:
+    """The list of transformers on whose behalf the processor runs, if there is one."""
+    frame = sys._getframe(2)
+    for _ in range(_FRAMES):
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, LogitsProcessorList):
+            return owner
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return None
+
+
+def log_mass(scores: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
+    """Log of the share of probability that a mask leaves, per row.
+
+    Args:
+        scores: float[B, V] before the mask.
+        masked: float[B, V] after it.
+
+    Returns:
+        float32[B], at most 0; on the same device.
+    """
+    left = masked.float().logsumexp(dim=1) - scores.float().logsumexp(dim=1)
+    return left.clamp(max=0.0).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+
+
+def _checked(constraint: object) -> tuple[Specification | Constraint | None, ...]:
+    """One constraint, or one for each prompt."""
+    several = list(constraint) if isinstance(constraint, (list, tuple)) else [constraint]
+    if not several:
+        raise InputError("the list of constraints is empty; pass one for each prompt, or None to leave rows alone")
+    for one in several:
+        if one is not None and not isinstance(one, (Constraint, Specification)):
+            raise InputError(
+                f"constraint is {one!r}; expected a specification such as ctrlgen.Regex(...), what its compile() "
+                "returns, None, or a list of these"
+            )
+    return tuple(several)
+
+
+def _vocabulary_for(
+    constraints: Sequence[Specification | Constraint | None], tokenizer: Any, vocabulary: Vocabulary | None
+) -> Vocabulary | None:
+    if vocabulary is not None:
+        return vocabulary
+    if tokenizer is not None:
+        return vocabulary_of(tokenizer)
+    if any(c is not None and not isinstance(c, Constraint) for c in constraints):
+        raise InputError("a specification needs a tokenizer: ControlProcessor(spec, tokenizer)")
+    return None
+
+
+def _compiled(
+    constraint: Specification | Constraint | None, vocabulary: Vocabulary | None, width: int
+) -> Constraint | None:
+    if constraint is None:
+        return None
+    if isinstance(constraint, Constraint):
+        if constraint.vocabulary.width > width:
+            raise InputError(
+                f"the constraint was compiled for logits of width {constraint.vocabulary.width}, these have {width}; "
+                f"compile it with vocabulary.with_width({width}), or pass the specification itself"
+            )
+        return constraint
+    if vocabulary is None:
+        raise InputError("a specification needs a tokenizer: ControlProcessor(spec, tokenizer)")
+    return constraint.compile(vocabulary.with_width(width))
+
+
+_VOCABULARIES: weakref.WeakKeyDictionary[Any, dict[object, Vocabulary]] = weakref.WeakKeyDictionary()
+
+
+def vocabulary_of(tokenizer: Any, model: Any = None) -> Vocabulary:
+    """``Vocabulary.from_tokenizer``, remembered for as long as the tokenizer lives and keeps its tokens.
+
+    Raises:
+        VocabularyError: the tokenizer cannot be turned into bytes, or no end token is known.
+    """
+    try:
+        known = _VOCABULARIES.setdefault(tokenizer, {})
+    except TypeError:  # a path, or an object that cannot be referred to weakly
+        return Vocabulary.from_tokenizer(tokenizer, model=model)
+    configs = [getattr(model, name, None) for name in ("config", "generation_config")]
+    ends = [getattr(one, "eos_token_id", None) for one in (tokenizer, *configs)]
+    key = (_size(tokenizer), repr(ends), getattr(configs[0], "vocab_size", None))
+    if key not in known:
+        known[key] = Vocabulary.from_tokenizer(tokenizer, model=model)
+    return known[key]
+
+
+def _size(tokenizer: Any) -> int:
+    return len(tokenizer) if hasattr(tokenizer, "__len__") else -1
+
+
+def _dead_end(
+    row: int, constraint: Constraint, state: int, scores: torch.Tensor, generated: NDArray[np.int64]
+) -> DeadEndError:
+    """Say whose fault it is: ours can only be an empty mask."""
+    bits = np.unpackbits(constraint.mask(state).view(np.uint8), bitorder="little")
+    allowed = [int(token) for token in np.flatnonzero(bits)]
+    text = constraint.vocabulary.decode(generated.tolist()).decode(errors="replace")
+    if not allowed:
+        message = f"{type(constraint).__name__} allows no token in state {state}"
+    elif bool((scores == -torch.inf).all()):
+        message = "all scores were -inf already before the constraint: look at the model and at other processors"
+    elif set(allowed) <= set(constraint.vocabulary.eos):
+        message = (
+            "the text is complete, but the end tokens had been set to -inf: likely min_new_tokens, min_length, "
+            "suppress_tokens or a processor placed before this one"
+        )
+    else:
+        shown = ", ".join(repr(constraint.vocabulary.decode([token])) for token in allowed[:5])
+        message = (
+            f"the constraint allows {len(allowed)} tokens ({shown}{', ...' if len(allowed) > 5 else ''}), but all of "
+            "them had been set to -inf: likely bad_words_ids, suppress_tokens, no_repeat_ngram_size, min_new_tokens "
+            "or a processor placed before this one"
+        )
+    return DeadEndError(message, row=row, text=text)

@@ -1,0 +1,345 @@
+"""The laws of a constraint as functions that raise, a plain constraint by enumeration, and a toy to decode with.
+
+    from ctrlgen.testing import Enumerated, ToyLM, ToyTokenizer, check_laws, toy_vocabulary
+
+    vocabulary = toy_vocabulary()
+    check_laws(spec.compile(vocabulary), texts=[b"aab"])
+    assert_same_language(spec.compile(vocabulary), Enumerated(vocabulary, [b"a", b"aab"]))
+
+``ToyLM`` and ``ToyTokenizer`` live in ``ctrlgen.toy``, which needs transformers; they are loaded when first used.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ctrlgen.constraint import DEAD, Constraint
+from ctrlgen.errors import UnsatisfiableError
+from ctrlgen.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from ctrlgen.toy import ToyLM as ToyLM
+    from ctrlgen.toy import ToyTokenizer as ToyTokenizer
+
+__all__ = ["Enumerated", "ToyLM", "ToyTokenizer", "assert_same_language", "check_laws", "toy_vocabulary"]
+
+TOY_TOKENS = (None, b"a", b"b", b"c", b"ab", b"bc", b"abc", b" ", b"\xc3", b"\xa9", None, b"\xc3\xa9")
+"""Id 0 ends a text, id 10 is the control token ``<ctl>``; a letter of two bytes comes whole and in halves."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("ToyLM", "ToyTokenizer"):
+        raise AttributeError(f"module 'ctrlgen.testing' has no attribute {name!r}")
+    import ctrlgen.toy
+
+    return getattr(ctrlgen.toy, name)
+
+
+def toy_vocabulary(
+    tokens: Sequence[bytes | None] = TOY_TOKENS, eos: int | Iterable[int] = 0, width: int | None = None
+) -> Vocabulary:
+    """A vocabulary that can be read at a glance: 12 tokens unless given others.
+
+    Args:
+        tokens: bytes of each id; None for control tokens.
+        eos: the ids that end a text.
+        width: number of columns of the logits; ``len(tokens)`` by default.
+    """
+    special = {"<ctl>": 10} if tokens is TOY_TOKENS else {}
+    return Vocabulary(tokens, eos=eos, special=special, width=width)
+
+
+class Enumerated:
+    """The constraint "one of these texts", by plain enumeration: slow, and right by inspection.
+
+    A state stands for the bytes so far. A token is allowed if the bytes with it begin a text that tokens can finish.
+
+    Args:
+        vocabulary: whose tokens.
+        texts: the texts; str is encoded as UTF-8.
+
+    Raises:
+        UnsatisfiableError: no text can be spelled with the tokens there are.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, texts: Iterable[bytes | str]) -> None:
+        self.vocabulary = vocabulary
+        self.texts = frozenset(text.encode() if isinstance(text, str) else text for text in texts)
+        self._prefixes = {text[:n] for text in self.texts for n in range(len(text) + 1)}
+        self._known: list[bytes | None] = [None, b""]  # state 0: after the end
+        self._state_of = {text: state for state, text in enumerate(self._known)}
+        self._tokens_left = cache(self._shortest)
+        self.start = 1
+        if self._tokens_left(b"") is None:
+            raise UnsatisfiableError("none of the texts can be spelled with the tokens of this vocabulary")
+
+    def advance(self, state: int, token: int) -> int:
+        """The state after ``token``, or DEAD."""
+        text = self._known[state]
+        if token in self.vocabulary.eos:
+            return 0 if self.accepts(state) else DEAD
+        added = self._bytes(token)
+        if text is None or not added or self._tokens_left(text + added) is None:
+            return DEAD
+        if text + added not in self._state_of:
+            self._state_of[text + added] = len(self._known)
+            self._known.append(text + added)
+        return self._state_of[text + added]
+
+    def mask(self, state: int) -> NDArray[np.uint32]:
+        """uint32[words], one bit for each token that ``advance`` takes."""
+        row = np.zeros(self.vocabulary.words, np.uint32)
+        for token in range(self.vocabulary.width):
+            if self.advance(state, token) != DEAD:
+                row[token // 32] |= np.uint32(1 << token % 32)
+        row.flags.writeable = False
+        return row
+
+    def accepts(self, state: int) -> bool:
+        """Whether the bytes so far are one of the texts."""
+        return state == 0 or self._known[state] in self.texts
+
+    def distance(self, state: int) -> int:
+        """The fewest tokens to an end, the end token included."""
+        text = self._known[state]
+        left = 0 if text is None else self._tokens_left(text)
+        return 1 + (left or 0)
+
+    def _bytes(self, token: int) -> bytes | None:
+        return self.vocabulary.tokens[token] if token < min(len(self.vocabulary), self.vocabulary.width) else None
+
+    def _shortest(self, text: bytes) -> int | None:
+        """Fewest text tokens that make ``text`` one of the texts; None if none do."""
+        if text not in self._prefixes:
+            return None
+        if text in self.texts:
+            return 0
+        after = (text + added for token in range(self.vocabulary.width) if (added := self._bytes(token)))
+        lengths = [left for longer in after if (left := self._tokens_left(longer)) is not None]
+        return 1 + min(lengths) if lengths else None
+
+
+def check_laws(
+    constraint: Constraint,
+    *,
+    texts: Iterable[bytes | str] = (),
+    controls: Collection[int] = (),
+    max_states: int = 500,
+    max_tokens: int = 512,
+    seed: int = 0,
+) -> None:
+    """Raise unless the laws of ``ctrlgen.constraint`` hold in the states that can be reached.
+
+    States are visited breadth first, all tokens of a small vocabulary and a sample of a large one.
+
+    Args:
+        constraint: what to check.
+        texts: texts to cut into tokens in several ways; they need not be allowed.
+        controls: ids of control tokens that this constraint allows on purpose.
+        max_states: number of states to visit.
+        max_tokens: number of tokens to try in each state.
+        seed: of the samples.
+
+    Raises:
+        AssertionError: a law is broken; the message says which, the text so far, and the token.
+    """
+    rng = random.Random(seed)
+    assert isinstance(constraint, Constraint), f"{type(constraint).__name__} does not follow the protocol Constraint"
+    reached = list(_reach(constraint, max_states, max_tokens, rng))
+    for text, state in reached:
+        where = f"state {state}, after {text!r}" if text is not None else f"state {state}, after the end"
+        _check_mask(constraint, state, where, controls, max_tokens, rng)
+        _check_end(constraint, state, where)
+        _check_distance(constraint, state, where, max_tokens, rng)
+    _check_cuts(constraint, reached)
+    for one in texts:
+        _check_spellings(constraint, one.encode() if isinstance(one, str) else one, rng)
+    _check_purity(constraint, reached, rng)
+
+
+def assert_same_language(left: Constraint, right: Constraint, *, max_states: int = 500) -> None:
+    """Raise unless both allow the same tokens after every sequence of tokens, up to a number of pairs of states.
+
+    Raises:
+        AssertionError: the message shows a text after which they differ, and how.
+    """
+    pairs, waiting = {(left.start, right.start)}, deque([(b"", left.start, right.start)])
+    while waiting:
+        text, a, b = waiting.popleft()
+        ours, theirs = set(allowed(left, a)), set(allowed(right, b))
+        assert ours == theirs, (
+            f"after {text!r} only the left constraint allows {_shown(left, ours - theirs)}, "
+            f"only the right one {_shown(left, theirs - ours)}"
+        )
+        for token in sorted(ours):
+            pair = (left.advance(a, token), right.advance(b, token))
+            if pair not in pairs and len(pairs) < max_states:
+                pairs.add(pair)
+                waiting.append((text + (_bytes_of(left.vocabulary, token) or b""), *pair))
+
+
+def allowed(constraint: Constraint, state: int) -> list[int]:
+    """The ids whose bit is set in the mask of ``state``, ascending."""
+    bits = np.unpackbits(constraint.mask(state).view(np.uint8), bitorder="little")
+    return [int(token) for token in np.flatnonzero(bits)]
+
+
+def _reach(
+    constraint: Constraint, max_states: int, max_tokens: int, rng: random.Random
+) -> Iterator[tuple[bytes | None, int]]:
+    """States with a text that leads there, breadth first; None for the text of states after an end token.
+
+    The same state may come with several texts, and the same text with several states.
+    """
+    start: tuple[bytes | None, int] = (b"", constraint.start)
+    seen, waiting = {start}, deque([start])
+    while waiting:
+        text, state = waiting.popleft()
+        yield text, state
+        for token in _sample(allowed(constraint, state), max_tokens, rng):
+            ended = text is None or token in constraint.vocabulary.eos
+            longer = None if ended or text is None else text + (_bytes_of(constraint.vocabulary, token) or b"")
+            item = (longer, constraint.advance(state, token))
+            if item[1] != DEAD and item not in seen and len(seen) < max_states:
+                seen.add(item)
+                waiting.append(item)
+
+
+def _check_mask(
+    constraint: Constraint,
+    state: int,
+    where: str,
+    controls: Collection[int],
+    max_tokens: int,
+    rng: random.Random,
+) -> None:
+    vocabulary, mask, taken = constraint.vocabulary, constraint.mask(state), allowed(constraint, state)
+    shape = (mask.dtype, mask.shape)
+    assert shape == (np.uint32, (vocabulary.words,)), f"{where}: mask is {shape}, not uint32[{vocabulary.words}]"
+    assert not mask.flags.writeable, f"{where}: the mask can be written to"
+    assert taken, f"{where}: the mask is empty"
+    assert taken[-1] < vocabulary.width, f"{where}: id {taken[-1]} is past the width {vocabulary.width}"
+    strange = [
+        token
+        for token in taken
+        if _bytes_of(vocabulary, token) is None and token not in vocabulary.eos and token not in controls
+    ]
+    assert not strange, f"{where}: allows ids without bytes: {_shown(constraint, strange)}"
+    # the edges, the first and last allowed, and a sample of both kinds
+    tokens = {0, vocabulary.width - 1, *vocabulary.eos, taken[0], taken[-1], *_sample(taken, max_tokens, rng)}
+    tokens |= set(_sample(range(vocabulary.width), max_tokens, rng))
+    members = set(taken)
+    for token in sorted(tokens):
+        after = constraint.advance(state, token)
+        assert (after != DEAD) == (token in members), (
+            f"{where}: the mask says {token in members} for {_shown(constraint, [token])}, "
+            f"but advance gives {'DEAD' if after == DEAD else after}"
+        )
+
+
+def _check_end(constraint: Constraint, state: int, where: str) -> None:
+    ends = set(constraint.vocabulary.eos)
+    taken = ends & set(allowed(constraint, state))
+    wanted = ends if constraint.accepts(state) else set()
+    assert taken == wanted, f"{where}: accepts is {bool(wanted)}, but of the end ids {sorted(ends)} {taken} are allowed"
+    for token in taken:
+        after = set(allowed(constraint, constraint.advance(state, token)))
+        assert after == ends, f"{where}: after the end id {token}, {_shown(constraint, after - ends)} are allowed"
+
+
+def _check_distance(constraint: Constraint, state: int, where: str, max_tokens: int, rng: random.Random) -> None:
+    distance, taken = constraint.distance(state), allowed(constraint, state)
+    assert distance >= 1, f"{where}: distance is {distance}; the end token alone takes 1"
+    # which token comes nearer is found soonest among the end ids, the witness, then the rest in random order
+    witness = getattr(constraint, "witness", None)
+    first = [token for token in constraint.vocabulary.eos if token in set(taken)]
+    if witness is not None and (rest := witness(state)):
+        byte = [t for t, text in enumerate(constraint.vocabulary.tokens) if text == rest[:1]]
+        first += [token for token in byte if token in set(taken)]
+    best = None
+    for token in (*first, *rng.sample(taken, len(taken))):
+        left = 1 + (0 if token in constraint.vocabulary.eos else constraint.distance(constraint.advance(state, token)))
+        best = left if best is None else min(best, left)
+        if best <= distance:
+            return
+    raise AssertionError(f"{where}: distance is {distance}, but every allowed token leaves {best} or more in all")
+
+
+def _check_cuts(constraint: Constraint, reached: Sequence[tuple[bytes | None, int]]) -> None:
+    """However the same bytes were cut, the same may follow."""
+    first: dict[bytes | None, int] = {}
+    for text, state in reached:
+        other = first.setdefault(text, state)
+        if other == state:
+            continue
+        a, b = set(allowed(constraint, other)), set(allowed(constraint, state))
+        assert a == b, (
+            f"after {text!r}, cut in two ways: states {other} and {state}; "
+            f"only one of them allows {_shown(constraint, a ^ b)}"
+        )
+
+
+def _check_spellings(constraint: Constraint, text: bytes, rng: random.Random, tries: int = 8) -> None:
+    """Random cuts of ``text`` are all refused, or all lead to the same mask."""
+    outcomes: dict[frozenset[int] | None, list[int]] = {}
+    for _ in range(tries):
+        if (path := _spell(constraint.vocabulary, text, rng)) is None:
+            continue
+        state = constraint.start
+        for token in path:
+            state = DEAD if state == DEAD else constraint.advance(state, token)
+        outcomes.setdefault(None if state == DEAD else frozenset(allowed(constraint, state)), path)
+    shown = " and ".join(map(str, outcomes.values()))
+    assert len(outcomes) <= 1, f"{text!r} cut as {shown}: these lead to different masks (or one is refused)"
+
+
+def _spell(vocabulary: Vocabulary, text: bytes, rng: random.Random) -> list[int] | None:
+    """Ids that spell ``text``, chosen at random; None where the choice ran into a corner."""
+    ids_of: dict[bytes, list[int]] = {}
+    for token, piece in enumerate(vocabulary.tokens[: vocabulary.width]):
+        if piece and piece in text:
+            ids_of.setdefault(piece, []).append(token)
+    path, at = [], 0
+    while at < len(text):
+        ends = [end for end in range(at + 1, len(text) + 1) if text[at:end] in ids_of]
+        if not ends:
+            return None
+        end = rng.choice(ends)
+        path.append(rng.choice(ids_of[text[at:end]]))
+        at = end
+    return path
+
+
+def _check_purity(constraint: Constraint, reached: Sequence[tuple[bytes | None, int]], rng: random.Random) -> None:
+    """Asked again, in another order, everything gives the same answer."""
+    asked = []
+    for _, state in reached:
+        token = rng.choice(allowed(constraint, state))
+        asked.append((state, token, constraint.advance(state, token), constraint.mask(state).tobytes()))
+    for state, token, after, mask in rng.sample(asked, len(asked)):
+        again = constraint.advance(state, token)
+        assert again == after, f"state {state}: advance over id {token} gave {after}, then {again}"
+        assert constraint.mask(state).tobytes() == mask, f"state {state}: its mask has changed"
+
+
+def _sample(tokens: Sequence[int], count: int, rng: random.Random) -> list[int]:
+    return list(tokens) if len(tokens) <= count else sorted(rng.sample(tokens, count))
+
+
+def _bytes_of(vocabulary: Vocabulary, token: int) -> bytes | None:
+    return vocabulary.tokens[token] if token < len(vocabulary.tokens) else None
+
+
+def _shown(constraint: Constraint, tokens: Iterable[int], most: int = 8) -> str:
+    ids = sorted(tokens)
+    parts: list[Any] = [f"{token} ({_bytes_of(constraint.vocabulary, token)!r})" for token in ids[:most]]
+    return ", ".join(parts) + (f" and {len(ids) - most} more" if len(ids) > most else "") or "nothing"
