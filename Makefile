@@ -28,7 +28,7 @@ demo: $(VENV)/.installed
 # What is absent is reported by the tests that need it: skipped, or failed where CI=true.
 test: $(VENV)/.developing
 	-$(MAKE) --no-print-directory assets
-	OMP_NUM_THREADS=1 $(RUN) -m pytest
+	OMP_NUM_THREADS=1 $(RUN) -m pytest -rs
 
 assets: $(VENV)/.developing
 	$(RUN) -m ctrlgen.models
