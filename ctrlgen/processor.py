@@ -5,8 +5,7 @@ changed places, not that a new generation began. What is done about it:
 
 - The prompt is what the first call of a generation brings. A generation is known by the LogitsProcessorList that
   transformers makes for it, which lives exactly as long: what happened in an earlier one cannot leak into this one.
-- States are found from the ids: a row's parent is the row of the last call that it extends. A row without a parent
-  is replayed from where it parts with the last one: drafts that are tried and taken back need nothing more.
+- States are found from the ids: see ``ctrlgen.rows``.
 - The mask comes last, and it is -inf exactly.
 """
 
@@ -23,18 +22,15 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from ctrlgen.constraint import DEAD, Constraint, Specification
+from ctrlgen.constraint import Constraint, Specification
 from ctrlgen.engine.masks import apply_masks
 from ctrlgen.errors import DeadEndError, InputError
+from ctrlgen.rows import Rows, follow, start
 from ctrlgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ENDED = -2
-"""State of a row after an end token; whatever follows is padding."""
-FREE = -3
-"""State of a row without a constraint."""
 _FRAMES = 6  # how far up the caller's list is looked for
 
 
@@ -49,17 +45,14 @@ class Measurement(NamedTuple):
     """Time spent following the rows, in the constraint and in the mask, without what measuring itself took."""
 
 
-class Followed(NamedTuple):
-    """The rows of the last call; never changed, only replaced."""
+class Generation(NamedTuple):
+    """A generation under way, as of its last call."""
 
     thread: int
     owner: weakref.ref[LogitsProcessorList] | None
     prompt: torch.Tensor
     """int64[B, P], a copy on the device where the ids are."""
-    generated: NDArray[np.int64]
-    """int64[B, n]"""
-    states: NDArray[np.int64]
-    """int64[B, n + 1]: before each generated id, and after the last."""
+    rows: Rows
 
 
 class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
@@ -93,7 +86,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def __init__(
         self,
-        constraint: Specification | Constraint | None | Sequence[Specification | Constraint | None],
+        constraint: Specification | Constraint | Sequence[Specification | Constraint | None] | None,
         tokenizer: Any = None,
         *,
         vocabulary: Vocabulary | None = None,
@@ -110,7 +103,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         self._vocabulary = _vocabulary_for(self._constraints, tokenizer, vocabulary)
         self._compiled: dict[int, tuple[Constraint | None, ...]] = {}
         self._ends: dict[Vocabulary, NDArray[np.uint32]] = {}
-        self._followed: dict[int, Followed] = {}
+        self._generations: dict[int, Generation] = {}
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """The scores with -inf wherever the constraint forbids the token.
@@ -128,14 +121,14 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         """
         begun = time.perf_counter()
         constraints = self._per_row(*scores.shape)
-        followed = self._follow(constraints, input_ids, _caller())
-        states = followed.states[:, -1].tolist()
-        masked = apply_masks(scores, [self._row(*pair) for pair in zip(constraints, states, strict=True)])
+        rows = self._follow(constraints, input_ids, _caller())
+        masks = [self._mask(constraint, path[-1]) for constraint, path in zip(constraints, rows.paths, strict=True)]
+        masked = apply_masks(scores, masks)
         if -torch.inf in (best := masked.amax(dim=1).tolist()):
-            self._refill(masked, best, scores, constraints, followed)
+            self._refill(masked, best, scores, constraints, rows)
         if self._on_step is not None:
             seconds = time.perf_counter() - begun
-            self._on_step(Measurement(followed.generated.shape[1], log_mass(scores, masked), seconds))
+            self._on_step(Measurement(rows.ids.shape[1], log_mass(scores, masked), seconds))
         return masked
 
     def _per_row(self, count: int, width: int) -> tuple[Constraint | None, ...]:
@@ -151,7 +144,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
             )
         return tuple(c for c in compiled for _ in range(count // len(compiled)))
 
-    def _row(self, constraint: Constraint | None, state: int) -> NDArray[np.uint32] | None:
+    def _mask(self, constraint: Constraint | None, state: int) -> NDArray[np.uint32] | None:
         if constraint is None:
             return None
         return constraint.mask(state) if state >= 0 else self._only_ends(constraint.vocabulary)
@@ -167,20 +160,20 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def _follow(
         self, constraints: tuple[Constraint | None, ...], ids: torch.Tensor, owner: LogitsProcessorList | None
-    ) -> Followed:
-        """Bring the states up to ``ids`` and keep them for the next call."""
+    ) -> Rows:
+        """Bring the rows up to ``ids`` and keep them for the next call."""
         # a loop of one's own has no list, and is known by its thread
         key = -threading.get_ident() if owner is None else id(owner)
-        known = self._followed.get(key)
+        known = self._generations.get(key)
         if known is None or not self._continues(known, ids, owner):
             known = self._begun(constraints, ids, owner)
-        length = known.prompt.shape[1]
-        generated = ids[:, length:].numpy(force=True).astype(np.int64)  # a copy: a caller may reuse the memory
-        states = follow(constraints, known.generated, known.states, generated)
-        followed = self._followed[key] = known._replace(generated=generated, states=states)
-        return followed
+        # a copy, since a caller may use the memory again
+        generated = np.array(ids.numpy(force=True)[:, known.prompt.shape[1] :], np.int64)
+        rows = follow(constraints, known.rows, generated)
+        self._generations[key] = known._replace(rows=rows)
+        return rows
 
-    def _continues(self, known: Followed, ids: torch.Tensor, owner: LogitsProcessorList | None) -> bool:
+    def _continues(self, known: Generation, ids: torch.Tensor, owner: LogitsProcessorList | None) -> bool:
         """Whether this call belongs to the same generation as the last one with the same key."""
         if owner is not None:
             # the list of a generation that is over may have left its id to another
@@ -189,33 +182,32 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def _begun(
         self, constraints: tuple[Constraint | None, ...], ids: torch.Tensor, owner: LogitsProcessorList | None
-    ) -> Followed:
-        """Nothing generated yet: the start of a generation, or of a draft within one."""
+    ) -> Generation:
+        """The start of a generation, or of a draft within one."""
         thread = threading.get_ident()
         length = ids.shape[1] if self._prompt_length is None else min(self._prompt_length, ids.shape[1])
         if owner is not None:
             # assisted generation lets the assistant generate drafts, each with a list that dies before the outer one
-            for outer in self._followed.copy().values():
+            for outer in self._generations.copy().values():
                 if outer.thread == thread and outer.owner and outer.owner() and _extends(outer, ids):
-                    return outer._replace(owner=self._tied_to(owner))
-        states = np.array([[FREE if c is None else c.start] for c in constraints], np.int64)
-        generated = np.empty((len(constraints), 0), np.int64)
-        return Followed(thread, self._tied_to(owner), ids[:, :length].clone(), generated, states)
+                    rows = Rows(outer.rows.ids, [list(path) for path in outer.rows.paths])
+                    return outer._replace(owner=self._tied_to(owner), rows=rows)
+        return Generation(thread, self._tied_to(owner), ids[:, :length].clone(), start(constraints))
 
     def _tied_to(self, owner: LogitsProcessorList | None) -> weakref.ref[LogitsProcessorList] | None:
         """A reference that takes the rows with it when it dies."""
         if owner is None:
             return None
-        followed, key = self._followed, id(owner)
+        generations, key = self._generations, id(owner)
 
         def forget(dead: weakref.ref[LogitsProcessorList]) -> None:
-            if key in followed and followed[key].owner is dead:
-                del followed[key]
+            if key in generations and generations[key].owner is dead:
+                del generations[key]
 
         return weakref.ref(owner, forget)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_followed": {}, "_compiled": {}}  # generations under way belong to this process
+        return {**self.__dict__, "_generations": {}, "_compiled": {}}  # generations under way belong to this process
 
     def _refill(
         self,
@@ -223,98 +215,31 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         best: Sequence[float],
         scores: torch.Tensor,
         constraints: tuple[Constraint | None, ...],
-        followed: Followed,
+        rows: Rows,
     ) -> None:
         """See to the rows in which nothing but -inf is left, so that no NaN can come of them."""
-        states = followed.states[:, -1].tolist()
-        for row, (constraint, state) in enumerate(zip(constraints, states, strict=True)):
+        for row, (constraint, path) in enumerate(zip(constraints, rows.paths, strict=True)):
             if best[row] != -torch.inf or constraint is None:
                 continue
-            if state < 0:
+            if path[-1] < 0:
                 masked[row, list(constraint.vocabulary.eos)] = 0.0  # over: what is chosen here goes unused
             elif not self._drop_dead_beams:
                 self._abandon()
-                raise _dead_end(row, constraint, state, scores[row], followed.generated[row])
+                raise _dead_end(row, constraint, path[-1], scores[row], rows.ids[row].tolist())
 
     def _abandon(self) -> None:
         """Forget the generations of this thread: a traceback can keep them alive when they are over."""
-        for key, followed in self._followed.copy().items():
-            if followed.thread == threading.get_ident():
-                self._followed.pop(key, None)
+        for key, generation in self._generations.copy().items():
+            if generation.thread == threading.get_ident():
+                self._generations.pop(key, None)
 
 
-def follow(
-    constraints: Sequence[Constraint | None],
-    before: NDArray[np.int64],
-    states: NDArray[np.int64],
-    now: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """The states along each row of ``now``, given those along the rows of an earlier call.
-
-    Args:
-        constraints: B constraints, None for a free row.
-        before: int64[B, m], ids generated at the earlier call.
-        states: int64[B, m + 1], states along them.
-        now: int64[B, n], ids generated by now, in any relation to ``before``.
-
-    Returns:
-        int64[B, n + 1].
-    """
-    count, length = now.shape
-    if length == before.shape[1] + 1:
-        parents = _parents(constraints, before, now)
-        if parents is not None:
-            # one id more in each row: the usual step
-            states = states if parents is _SAME else states[parents]
-            last = [
-                _next(*triple) for triple in zip(constraints, states[:, -1].tolist(), now[:, -1].tolist(), strict=True)
-            ]
-            return np.concatenate([states, np.array(last, np.int64)[:, None]], axis=1)
-    after = np.empty((count, length + 1), np.int64)
-    for row in range(count):
-        shared = _shared(before[row], now[row])
-        after[row, : shared + 1] = states[row, : shared + 1]
-        for at in range(shared, length):
-            after[row, at + 1] = _next(constraints[row], int(after[row, at]), int(now[row, at]))
-    return after
-
-
-_SAME: list[int] = []
-"""Parents of rows that stayed where they were."""
-
-
-def _parents(
-    constraints: Sequence[Constraint | None], before: NDArray[np.int64], now: NDArray[np.int64]
-) -> list[int] | None:
-    """For each row, the earlier row with the same constraint that it extends by one id; None if one has none."""
-    prefixes = now[:, :-1]
-    if np.array_equal(prefixes, before):
-        return _SAME
-    row_of = {(id(constraints[row]), ids.tobytes()): row for row, ids in enumerate(before)}
-    found = [row_of.get((id(constraints[row]), ids.tobytes()), -1) for row, ids in enumerate(prefixes)]
-    return None if -1 in found else found
-
-
-def _shared(before: NDArray[np.int64], now: NDArray[np.int64]) -> int:
-    """Number of ids that both begin with."""
-    length = min(len(before), len(now))
-    different = before[:length] != now[:length]
-    return int(different.argmax()) if different.any() else length
-
-
-def _next(constraint: Constraint | None, state: int, token: int) -> int:
-    if state < 0 or constraint is None:  # refused, over or free: so it stays
-        return state
-    after = constraint.advance(state, token)
-    return ENDED if after != DEAD and token in constraint.vocabulary.eos else after
-
-
-def _extends(known: Followed, ids: torch.Tensor) -> bool:
+def _extends(known: Generation, ids: torch.Tensor) -> bool:
     """Whether ``ids`` can come next: the same prompts, and at most one id more than before."""
     count, length = known.prompt.shape
     return (
         ids.shape[0] == count
-        and length <= ids.shape[1] <= length + known.generated.shape[1] + 1
+        and length <= ids.shape[1] <= length + known.rows.ids.shape[1] + 1
         and torch.equal(ids[:, :length], known.prompt.to(ids.device))
     )
 
@@ -348,7 +273,7 @@ def log_mass(scores: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
 
 def _checked(constraint: object) -> tuple[Specification | Constraint | None, ...]:
     """One constraint, or one for each prompt."""
-    several = list(constraint) if isinstance(constraint, (list, tuple)) else [constraint]
+    several: list[Any] = list(constraint) if isinstance(constraint, (list, tuple)) else [constraint]
     if not several:
         raise InputError("the list of constraints is empty; pass one for each prompt, or None to leave rows alone")
     for one in several:
@@ -415,12 +340,12 @@ def _size(tokenizer: Any) -> int:
 
 
 def _dead_end(
-    row: int, constraint: Constraint, state: int, scores: torch.Tensor, generated: NDArray[np.int64]
+    row: int, constraint: Constraint, state: int, scores: torch.Tensor, generated: Sequence[int]
 ) -> DeadEndError:
     """Say whose fault it is: ours can only be an empty mask."""
     bits = np.unpackbits(constraint.mask(state).view(np.uint8), bitorder="little")
     allowed = [int(token) for token in np.flatnonzero(bits)]
-    text = constraint.vocabulary.decode(generated.tolist()).decode(errors="replace")
+    text = constraint.vocabulary.decode(generated).decode(errors="replace")
     if not allowed:
         message = f"{type(constraint).__name__} allows no token in state {state}"
     elif bool((scores == -torch.inf).all()):

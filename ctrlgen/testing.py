@@ -223,8 +223,8 @@ def _check_mask(
     rng: random.Random,
 ) -> None:
     vocabulary, mask, taken = constraint.vocabulary, constraint.mask(state), allowed(constraint, state)
-    shape = (mask.dtype, mask.shape)
-    assert shape == (np.uint32, (vocabulary.words,)), f"{where}: mask is {shape}, not uint32[{vocabulary.words}]"
+    shape = f"{mask.dtype}{list(mask.shape)}"
+    assert shape == f"uint32[{vocabulary.words}]", f"{where}: mask is {shape}, not uint32[{vocabulary.words}]"
     assert not mask.flags.writeable, f"{where}: the mask can be written to"
     assert taken, f"{where}: the mask is empty"
     assert taken[-1] < vocabulary.width, f"{where}: id {taken[-1]} is past the width {vocabulary.width}"
