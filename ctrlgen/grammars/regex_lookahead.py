@@ -54,6 +54,7 @@ class Conditional:
         todo = list(run)
         while todo:
             members, obligations = todo.pop()
+            self.reader.budget.spend(5 + 2 * len(obligations))
             closed = self.reader.close(members, before, after) | threads.get(obligations, 0)
             if closed == threads.get(obligations):
                 continue
@@ -75,7 +76,6 @@ class Conditional:
 
     def _step(self, run: Run, before: int, column: int, prefix: bool) -> Run:
         resolved = self.resolve(run, before, self.reader.kinds[column])
-        self.reader.budget.spend(10 * len(resolved) + 10)
         if prefix and resolved.get(_NONE, 0) & END:
             return _MATCHED
         threads: dict[Obligations, int] = {}
@@ -91,6 +91,7 @@ class Conditional:
     def _keep(self, obligations: Obligations, before: int, column: int) -> Obligations | None:
         """What is left of the obligations after a character; None if one is broken."""
         kept = set()
+        self.reader.budget.spend(5 * len(obligations))
         for negative, run in obligations:
             reached = self.step(run, before, column, prefix=True)
             if reached == (_MATCHED if negative else _FAILED):

@@ -16,7 +16,7 @@ from ctrlgen.grammars.regex_syntax import Ahead, Characters, Edge, EdgeKind, Ins
 END = 1
 """The bit of position 0."""
 
-_WORK = 3_000_000  # bits looked at before giving up: about a second
+_WORK = 1_500_000  # bits looked at before giving up: about a second
 
 
 class Budget:

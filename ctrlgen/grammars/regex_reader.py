@@ -56,7 +56,7 @@ class Reader:
             for inside in found.members
         ]
         self.open = [[self.holding(by_edge, before, after, rules) for after in range(4)] for before in range(4)]
-        self.unions: dict[int, int] = {}
+        self.unions: dict[tuple[int, int], int] = {}  # with the bit length, for hashing
 
     def holding(self, by_edge: dict[EdgeKind, int], before: int, after: int, rules: Rules) -> int:
         """The edges that hold between two kinds of neighbours."""
@@ -89,13 +89,13 @@ class Reader:
     def read(self, members: int, column: int) -> int:
         """The positions that may come after one of ``members`` has read a character of the class."""
         hit = members & self.readers[column]
-        reached = self.unions.get(hit)
+        reached = self.unions.get((hit.bit_length(), hit))
         if reached is None:
             self.budget.spend(hit.bit_count() + 1)
             reached = _union(self.follow[position] for position in bits(hit))
             if reached & self.tail:  # whatever follows, the match is made
                 reached = self.tail | END
-            self.unions[hit] = reached
+            self.unions[hit.bit_length(), hit] = reached
         return reached
 
 

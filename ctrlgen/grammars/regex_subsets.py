@@ -31,7 +31,11 @@ class CharacterAutomaton:
     accepting: tuple[bool, ...]
 
 
-PlainState = tuple[int, int]  # kind of the character before (if it matters), bit set of positions
+PlainState = tuple[int, int, int]
+"""Kind of the character before (if it matters), length of the bit set, bit set of positions.
+
+The length is there for hashing: Python's hash of 1 << n takes only 61 values.
+"""
 
 
 class _Plain:
@@ -39,21 +43,22 @@ class _Plain:
 
     def __init__(self, reader: Reader, first: int) -> None:
         self.reader = reader
-        self.start: PlainState = (NOTHING, first)
+        self.start: PlainState = (NOTHING, first.bit_length(), first)
 
     def accepts(self, state: PlainState) -> bool:
-        return bool(self.reader.close(state[1], state[0], NOTHING) & END)
+        return bool(self.reader.close(state[2], state[0], NOTHING) & END)
 
     def row(self, state: PlainState) -> list[PlainState | None]:
         reader = self.reader
-        before, members = state
+        before, _, members = state
         closed = [members] * 4
         if members & reader.edges:
             closed = [reader.close(members, before, after) for after in range(4)]
         row: list[PlainState | None] = []
         for column, kind in enumerate(reader.kinds):
             reached = reader.read(closed[kind], column)
-            row.append((kind if reached & reader.edges else NOTHING, reached) if reached else None)
+            known_before = kind if reached & reader.edges else NOTHING
+            row.append((known_before, reached.bit_length(), reached) if reached else None)
         return row
 
 

@@ -65,6 +65,8 @@ class Ahead:
 
 Instruction = Characters | Edge | Join | Either | Repeat | Ahead
 
+_MAX_LOOKS = 8  # states of nested look-aheads nest, and so do the calls that follow them
+
 _COUNTS = {
     "python": re.compile(r"\{(?!\})([0-9]*)(?:(,)([0-9]*))?\}"),
     "ecma": re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}"),
@@ -180,6 +182,8 @@ class _Parser:
         group = _Group(opened, "", self.flags)
         if rest.startswith(("?=", "?!")):
             group.look = "=" if rest[1] == "=" else "!"
+            if sum(bool(outer.look) for outer in self.groups) >= _MAX_LOOKS:
+                raise self.error(f"look-ahead inside more than {_MAX_LOOKS} others")
             self.position += 3
         elif rest.startswith("?"):
             self.open_extension()
