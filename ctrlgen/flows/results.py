@@ -1,0 +1,160 @@
+"""What ``generate`` hands back, and how it is read from the ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctrlgen.constraint import DEAD, Constraint, Specification
+from ctrlgen.errors import DeadEndError
+from ctrlgen.rows import ENDED, FREE, step
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ctrlgen.processor import Measurement
+    from ctrlgen.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One generated token."""
+
+    token: int
+    log_mass: float | None
+    """Log of the probability that the model gave to all allowed tokens together; None without a constraint."""
+    seconds: float
+    """Time in constraints and masks, for all rows of the batch together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What control cost, in probability and in time."""
+
+    steps: tuple[Step, ...]
+    mask_seconds: float
+    """All the time in constraints and masks: every row, drafts and lost beams included."""
+    total_seconds: float
+    """The time in ``model.generate``."""
+
+    @property
+    def mask_share(self) -> float:
+        """The part of the time that went into constraints and masks, from 0 to 1."""
+        return self.mask_seconds / self.total_seconds if self.total_seconds else 0.0
+
+    @property
+    def log_mass(self) -> float:
+        """Sum over the steps: log of the probability the mask let through; 0 means it never got in the way."""
+        return sum(one.log_mass for one in self.steps if one.log_mass is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One generated text."""
+
+    text: str
+    """What was generated, without the prompt and the end token."""
+    value: object
+    """What ``parse`` of the specification makes of the text; None if it is unfinished or nothing can parse it."""
+    finished: bool
+    """The text ended with an end token, where the constraint lets it end; False if it was cut off."""
+    token_ids: tuple[int, ...]
+    """The ids generated, with the end token, without padding."""
+    trace: Trace | None = field(default=None, repr=False)
+    """None if ``trace=False`` was asked for."""
+    alternatives: tuple[Result, ...] = ()
+    """With ``num_return_sequences``, the other results for the same prompt, in the order of transformers."""
+
+
+class Reading(NamedTuple):
+    """What is needed to read rows of ids."""
+
+    vocabulary: Vocabulary
+    ends: Collection[int]
+    pad: int
+    measured: Sequence[Measurement] | None
+    seconds: float
+    beams: bool
+
+
+def read_prompt(
+    reading: Reading,
+    index: int,
+    given: Specification | Constraint | None,
+    compiled: Constraint | None,
+    rows: Sequence[tuple[int, list[int], list[int] | None]],
+) -> Result:
+    """The results for one prompt, the first with the others as its alternatives.
+
+    Args:
+        reading: how to read.
+        index: of the prompt, for messages.
+        given: what the user passed.
+        compiled: the constraint made of it.
+        rows: of each sequence its row in the batch, its ids, and the row of the batch each id came from (beams).
+
+    Raises:
+        DeadEndError: no row satisfies the constraint.
+    """
+    found: list[Result] = []
+    for number, row, beam in rows:
+        ids = _trimmed(row, reading)
+        state = _state_after(compiled, ids)
+        lost = state == DEAD or not ids
+        if lost and not reading.beams:
+            raise _overridden(index, reading, ids)
+        if lost or (reading.beams and any(one.token_ids == ids for one in found)):
+            continue  # beam search fills up with beams of probability zero when there are too few texts
+        finished = bool(ids) and ids[-1] in reading.ends and state in (ENDED, FREE)
+        text = reading.vocabulary.decode(ids).decode(errors="replace")
+        parse = getattr(given, "parse", None)
+        value = parse(text) if finished and parse is not None else None
+        trace = _trace(reading, ids, compiled, number, beam)
+        found.append(Result(text, value, finished, ids, trace))
+    if not found:
+        raise _overridden(index, reading, _trimmed(rows[0][1], reading))
+    return replace(found[0], alternatives=tuple(found[1:]))
+
+
+def _trimmed(row: Sequence[int], reading: Reading) -> tuple[int, ...]:
+    """The ids up to the first end token; without one, less the padding that follows another kind of stop."""
+    for i, token in enumerate(row):
+        if token in reading.ends:
+            return tuple(row[: i + 1])
+    last = len(row)
+    while last and row[last - 1] == reading.pad and not reading.vocabulary.decode([reading.pad]):
+        last -= 1
+    return tuple(row[:last])
+
+
+def _state_after(constraint: Constraint | None, ids: Sequence[int]) -> int:
+    state = FREE if constraint is None else constraint.start
+    for token in ids:
+        state = step(constraint, state, token)
+    return state
+
+
+def _trace(
+    reading: Reading, ids: Sequence[int], constraint: Constraint | None, row: int, beam: Sequence[int] | None
+) -> Trace | None:
+    if reading.measured is None:
+        return None
+    # of several calls at one length, the last is the one that counted: those before were drafts
+    at = {one.length: one for one in reading.measured}
+    steps = []
+    for i, token in enumerate(ids):
+        one = at.get(i)
+        place = row if beam is None else beam[i]
+        mass = None if one is None or constraint is None or place < 0 else float(one.log_mass[place])
+        steps.append(Step(token, mass, 0.0 if one is None else one.seconds))
+    return Trace(tuple(steps), sum(one.seconds for one in reading.measured), reading.seconds)
+
+
+def _overridden(index: int, reading: Reading, ids: Sequence[int]) -> DeadEndError:
+    text = reading.vocabulary.decode(ids).decode(errors="replace")
+    if reading.beams:
+        message = "beam search ended without a text that satisfies the constraint; other processors forbid all of them"
+    else:
+        message = "a token was chosen that the constraint had forbidden; a processor or warper must have overridden it"
+    return DeadEndError(message, row=index, text=text)
