@@ -95,7 +95,9 @@ def _reach(
         yield text, state
         for token in _sample(allowed(constraint, state), max_tokens, rng):
             ended = text is None or token in constraint.vocabulary.eos
-            longer = None if ended or text is None else text + (_bytes_of(constraint.vocabulary, token) or b"")
+            # a control token is no text: byte 255, which UTF-8 never has, keeps it apart
+            piece = _bytes_of(constraint.vocabulary, token) or b"\xff%d" % token
+            longer = None if ended or text is None else text + piece
             item = (longer, constraint.advance(state, token))
             if item[1] != DEAD and item not in seen and len(seen) < max_states:
                 seen.add(item)

@@ -80,7 +80,7 @@ class ToyLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
             prompt: number of ids of the prompt, which are no part of the text so far.
             more: as for the class.
         """
-        names = {(piece or b"").decode(): token for token, piece in enumerate(vocabulary.tokens) if piece}
+        names = {piece.decode(errors="replace"): token for token, piece in enumerate(vocabulary.tokens) if piece}
         names[""] = vocabulary.eos[0]
 
         def distribution(ids: tuple[int, ...]) -> list[float]:
