@@ -28,7 +28,7 @@ def coarsest_partition(rows: Rows, colours: Sequence[int], keep: Sequence[bool])
     (Hopcroft's argument: a state changes its class at most log S times).
     """
     before = _predecessors(rows)
-    successors: list[Callable[[Any], Any]] = [itemgetter(*row) if row else itemgetter(slice(0)) for row in rows]
+    successors: list[Callable[[Any], Any]] = [itemgetter(*row) if row else _no_moves for row in rows]
     class_of = [-1] * (len(rows) + 1)  # one more, which index -1 finds: the class of a dead move
     dirty = _settle_finite(rows, colours, keep, before, successors, class_of)
     members: list[set[int]] = []
@@ -43,6 +43,10 @@ def coarsest_partition(rows: Rows, colours: Sequence[int], keep: Sequence[bool])
         changed = _split(dirty, class_of, members, successors)
         dirty = {state for target in changed for state in before[target] if state in cyclic}
     return class_of[:-1]
+
+
+def _no_moves(class_of: Sequence[int]) -> None:
+    """The classes of no successors, for tables without columns."""
 
 
 def _settle_finite(

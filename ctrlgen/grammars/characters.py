@@ -24,6 +24,10 @@ DIGITS: CharacterSet = ((0x30, 0x39),)
 ASCII_WORD: CharacterSet = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
 NEWLINE: CharacterSet = ((0x0A, 0x0A),)
 LINE_TERMINATORS: CharacterSet = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
+ECMA_SPACE: CharacterSet = (
+    (0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F),
+    (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF),
+)  # fmt: skip
 
 # no character from here on has case, so maps of letter case need not look further (a test asks Python)
 _CASED_BELOW = 0x20000
@@ -84,15 +88,13 @@ def python_ascii_class(letter: str) -> CharacterSet:
     return tuple((found.start(), found.end() - 1) for found in re.finditer(rf"(?a:\{letter}+)", text))
 
 
-@cache
 def ecma_class(letter: str) -> CharacterSet:
     r"""What ECMAScript matches with \d, \w or \s: ASCII digits and words, Unicode white space."""
     if letter == "d":
         return DIGITS
     if letter == "w":
         return ASCII_WORD
-    space = [(0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0xFEFF, 0xFEFF), (0x2028, 0x2029), *_categories()["Zs"]]
-    return character_set(space)
+    return ECMA_SPACE
 
 
 def unicode_category(name: str) -> CharacterSet | None:

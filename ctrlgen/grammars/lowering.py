@@ -18,6 +18,7 @@ import numpy as np
 
 from ctrlgen.automaton import MAX_STATES, Automaton
 from ctrlgen.errors import ComplexityError, SpecificationError
+from ctrlgen.grammars.characters import character_set
 from ctrlgen.grammars.regex_subsets import CharacterAutomaton
 
 if TYPE_CHECKING:
@@ -89,6 +90,12 @@ def _spellings(coding: Coding) -> tuple[Spelling, ...]:
     return tuple(spellings)
 
 
+@cache
+def _byte_runs(alphabet: tuple[Digit, ...], first: int, stop: int) -> tuple[tuple[int, int], ...]:
+    """The bytes that spell the digits first..stop-1, as few ranges."""
+    return character_set(piece for digit in alphabet[first:stop] for piece in digit)
+
+
 Edges = tuple[tuple[int, int, int], ...]
 """Sorted disjoint byte ranges (first, last, child); a child is a node, or ~class if a character of the class ends."""
 
@@ -152,8 +159,7 @@ class CodeTree:
             full_from, full_to = -(-first // weight), (last + 1) // weight
             if full_from < full_to:
                 child = self._uniform(digits, place + 1, weight, column, known)
-                for digit in range(full_from, full_to):
-                    edges += [(low, high, child) for low, high in digits[place][digit]]
+                edges += [(low, high, child) for low, high in _byte_runs(digits[place], full_from, full_to)]
             for digit in {first // weight, last // weight}:
                 if not full_from <= digit < full_to:
                     low, high = max(first - digit * weight, 0), min(last - digit * weight, weight - 1)
