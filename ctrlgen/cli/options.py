@@ -1,0 +1,124 @@
+"""The options that say what a text must satisfy, shared by the commands."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ctrlgen.cli.sources import read_json, read_text, shown
+from ctrlgen.errors import InputError
+
+if TYPE_CHECKING:
+    from ctrlgen.constraint import Specification
+
+Schema = Annotated[str | None, typer.Option("--schema", metavar="FILE|-", help="A JSON Schema; - is standard input.")]
+Pydantic = Annotated[
+    str | None, typer.Option("--pydantic", metavar="MODULE:CLASS", help="A Pydantic model, e.g. shop.models:Order.")
+]
+Regex = Annotated[
+    str | None, typer.Option("--regex", metavar="PATTERN", help="A regular expression that the whole text matches.")
+]
+Choices = Annotated[
+    str | None, typer.Option("--choices", metavar="FILE|A,B,...", help="A file of texts, one a line, or a list.")
+]
+
+NAMES = "--schema, --pydantic, --regex or --choices"
+
+
+def specification(
+    schema: str | None = None, pydantic: str | None = None, regex: str | None = None, choices: str | None = None
+) -> Specification | None:
+    """The specification that the options ask for, or None.
+
+    Raises:
+        InputError: two options are given, or a file or class cannot be read.
+        SpecificationError: what it holds cannot be enforced.
+    """
+    options = {"--schema": schema, "--pydantic": pydantic, "--regex": regex, "--choices": choices}
+    given = [(name, value) for name, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(name for name, _ in given)} are given; a text can be held to one: choose")
+    if not given:
+        return None
+    ((name, value),) = given
+    return _BUILDERS[name](value)
+
+
+def required(specification: Specification | None) -> Specification:
+    """``specification``, which must be there."""
+    if specification is None:
+        raise InputError(f"nothing to hold the text to: give one of {NAMES}")
+    return specification
+
+
+def _schema(name: str) -> Specification:
+    from ctrlgen.constraints.json_schema import JsonSchema
+
+    return JsonSchema(read_json(name))
+
+
+def _regex(pattern: str) -> Specification:
+    from ctrlgen.constraints.regex import Regex
+
+    return Regex(pattern)
+
+
+def _choices(value: str) -> Specification:
+    from ctrlgen.constraints.choice import Choice
+
+    texts = _lines(value) if is_file(value) else [text.strip() for text in value.split(",")]
+    if not all(texts):
+        raise InputError(f"--choices {value!r} names an empty text; write yes,no")
+    return Choice(texts)
+
+
+def is_file(value: str) -> bool:
+    """Whether an argument that is a file's name or a text itself is the name of a file."""
+    try:
+        return Path(value).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a NUL
+        return False
+
+
+def _lines(name: str) -> list[str]:
+    texts = [line for line in read_text(name).splitlines() if line]
+    if not texts:
+        raise InputError(f"{shown(name)} has no choices: expected one a line")
+    return texts
+
+
+def _pydantic(value: str) -> Specification:
+    from ctrlgen.constraints.json_schema import JsonSchema
+
+    return JsonSchema(model_class(value))
+
+
+def model_class(value: str) -> Any:
+    """The Pydantic model at ``module:Class``, looked for in the working folder too."""
+    from pydantic import BaseModel
+
+    module, separator, name = value.partition(":")
+    if not separator or not module or not name:
+        raise InputError(f"--pydantic {value}: expected MODULE:CLASS, for instance shop.models:Order")
+    found: Any = _module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, BaseModel)):
+        raise InputError(f"--pydantic {value}: {module} has no Pydantic model {name}")
+    return found
+
+
+def _module(name: str) -> object:
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # a module of the user may raise anything
+        raise InputError(f"--pydantic: cannot import {name}: {type(error).__name__}: {error}") from error
+
+
+_BUILDERS = {"--schema": _schema, "--pydantic": _pydantic, "--regex": _regex, "--choices": _choices}
