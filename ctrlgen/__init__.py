@@ -61,7 +61,7 @@ _HOME = {
     "generate": "flows.generate",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:

@@ -98,7 +98,7 @@ class Lexicon:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """What the kernels read: trie, its tokens and children, step, states, ranges, row_of, inside, counted, rests."""
+        """What the kernels read: the first ten of ``kernel_table.COLUMNS``."""
         if self._arrays is None:
             self._arrays = (
                 self._trie.array,
@@ -205,7 +205,8 @@ class Lexicon:
         """The same, one trie for each number of characters before the end."""
         exits = self._exits_of(state)
         tries = [
-            (count, self._rest_trie(exits[exits[:, 1] == count, 0].tolist())) for count in np.unique(exits[:, 1]).tolist()
+            (count, self._rest_trie(exits[exits[:, 1] == count, 0].tolist()))
+            for count in np.unique(exits[:, 1]).tolist()
         ]
         low = self._rests.extend(np.asarray(tries, np.int32).reshape(-1, 2))
         self._states.array[state, REST_LO], self._states.array[state, REST_HI] = low, self._rests.n
@@ -216,7 +217,7 @@ class Lexicon:
         return self._exits[state]
 
     def _walk(self, state: int, *, follow: bool = False, keep: bool = False) -> NDArray[np.uint32]:
-        from ctrlgen.engine.kernels import walk_automaton
+        from ctrlgen.engine.kernel_fill import walk_automaton
 
         trie, tokens, children, step, states, ranges = self.arrays[:6]
         row = np.zeros(self.words, np.uint32)
@@ -255,7 +256,8 @@ class Lexicon:
 def preorder(items: list[tuple[bytes, list[int]]]) -> tuple[NDArray[np.int32], list[int]]:
     """A byte trie in preorder (columns as in Vocabulary.trie, none dense) of sorted (text, tokens)."""
     nodes: list[list[int]] = [[0, 0, 0, 0, -1, 0]]
-    path, flat, previous = [0], [], b""
+    path, previous = [0], b""
+    flat: list[int] = []
     for text, tokens in items:
         shared = 0
         while shared < len(previous) and shared < len(text) and previous[shared] == text[shared]:

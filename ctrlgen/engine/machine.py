@@ -6,14 +6,13 @@ A step met before is a dictionary look-up; a new one runs a kernel. A state is n
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ctrlgen.constraint import DEAD
-from ctrlgen.engine import kernels
+from ctrlgen.engine import kernel_fill, kernel_step, kernel_table
 from ctrlgen.engine.lexicon import lexicon_of
 from ctrlgen.engine.network import END, Network
 from ctrlgen.errors import ComplexityError, UnsatisfiableError
@@ -108,7 +107,9 @@ class Machine:
     def witness(self, state: int) -> bytes:
         """A shortest text that ends legally from ``state``."""
         with self._lexicon.lock:
-            return min((self.network.witness(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b"")
+            return min(
+                (self.network.witness(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b""
+            )
 
     @property
     def size(self) -> int:
@@ -141,7 +142,7 @@ class Machine:
                 row = row | self._end_row
             if not row.any():
                 raise UnsatisfiableError(
-                    f"after this text no token of the vocabulary can continue; the grammar wants {self.witness(state)!r}"
+                    f"no token of the vocabulary can continue here; the constraint wants {self.witness(state)!r}"
                 )
             row.flags.writeable = False
             self._rows[state] = row
@@ -165,11 +166,11 @@ class Machine:
         base = self.network.base(symbol) if symbol >= 0 else None
         if base is None:
             row = np.zeros(self.vocabulary.words, np.uint32)
-            self._run(kernels.fill, 0, symbol, stack, row, self._work)
+            self._run(kernel_fill.fill, 0, symbol, stack, row, self._work)
             return row
         # any other name's row is shared by all prefixes of the declared names: copy it, mend what differs
         row = self._row(~base[0], self.network.push(base[1], stack)).copy()
-        self._run(kernels.patch, symbol, stack, row, self._work)
+        self._run(kernel_fill.patch, symbol, stack, row, self._work)
         return row
 
     def _step(self, configurations: _Configurations, text: NDArray[np.uint8]) -> _Configurations:
@@ -178,21 +179,19 @@ class Machine:
             if n > len(self._current):
                 self._current = np.empty((2 * n, 2), np.int32)
             self._current[:n] = configurations
-            code = int(
-                kernels.advance(self._table(), self._current, n, text, self._after, self._work)
-            )
+            code = int(kernel_step.advance(self._table(), self._current, n, text, self._after, self._work))
             if code >= 0:
                 return tuple((s, k) for s, k in self._after[:code].tolist())
             self._provide(code)
 
     def _accepting(self, symbol: int, stack: int) -> bool:
-        return self._run(kernels.accepts, symbol, stack, self._work) > 0
+        return self._run(kernel_step.accepts, symbol, stack, self._work) > 0
 
     def _table(self) -> NDArray[np.int64]:
         """Where the arrays are now; they may have moved since the last step, for other constraints too."""
         arrays = self._lexicon.arrays, self.network.arrays
         if arrays[0] is not self._seen[0] or arrays[1] is not self._seen[1]:
-            self._seen, self._addresses = arrays, kernels.table_of(*arrays)
+            self._seen, self._addresses = arrays, kernel_table.table_of(*arrays)
         return self._addresses
 
     def _run(self, kernel: Callable[..., int], *arguments: object) -> int:
@@ -205,18 +204,18 @@ class Machine:
 
     def _provide(self, code: int) -> None:
         """Give a kernel what it asked for."""
-        value, kind = divmod(-code - 1, kernels.REQUESTS)
-        if kind == kernels.NEED_NODE:
+        value, kind = divmod(-code - 1, kernel_table.REQUESTS)
+        if kind == kernel_table.NEED_NODE:
             self.network.build(value)
-        elif kind == kernels.NEED_ROW:
+        elif kind == kernel_table.NEED_ROW:
             self._lexicon.provide_row(*divmod(value, 256))
-        elif kind == kernels.NEED_REST:
+        elif kind == kernel_table.NEED_REST:
             self._lexicon.provide_rest(value)
-        elif kind == kernels.NEED_COUNTED_REST:
+        elif kind == kernel_table.NEED_COUNTED_REST:
             self._lexicon.provide_counted_rest(value)
-        elif kind == kernels.NEED_FRAMES:
+        elif kind == kernel_table.NEED_FRAMES:
             self.network.grow_frames()
-        elif kind == kernels.NEED_ROOM and len(self._work) < _MAX_WORK:
+        elif kind == kernel_table.NEED_ROOM and len(self._work) < _MAX_WORK:
             self._work = np.empty((2 * len(self._work), 3), np.int32)
             self._after = np.empty((2 * len(self._after), 2), np.int32)
             self._current = np.empty((2 * len(self._current), 2), np.int32)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 END = 0
 BLOCKED = -1
 _UNBUILT, _BYTES, _CALL, _FORK, _END, _ENTER = range(6)
-MAX_FRAMES = 1 << 24
+MAX_FRAMES = 1 << 23
 
 
 class Network:
@@ -246,7 +246,10 @@ class Network:
         return (base, other) if kind == _BYTES and base >= 0 else None
 
     def witness(self, symbol: int, stack: int) -> bytes:
-        """The shortest text from a configuration to the end; the same choice at each step, so its rest is that of the rest."""
+        """The shortest text from a configuration to the end.
+
+        The choice at each step depends on the configuration alone, so the rest of a witness is the rest's witness.
+        """
         out = bytearray()
         frames = self._frames.array
         while True:
@@ -300,7 +303,7 @@ class Network:
 
     def push(self, back: int, parent: int, least: int = 0, most: int = -1) -> int:
         """The frame (back, parent, least, most), interned."""
-        from ctrlgen.engine.kernels import push_frame
+        from ctrlgen.engine.kernel_table import push_frame
 
         while True:
             frame = int(push_frame(self._frames.array, self._buckets, self._sizes, back, parent, least, most))
@@ -310,7 +313,7 @@ class Network:
 
     def grow_frames(self) -> None:
         """Double the room for frames and rehash them."""
-        from ctrlgen.engine.kernels import push_frame
+        from ctrlgen.engine.kernel_table import intern_again
 
         used = int(self._sizes[0])
         if used >= MAX_FRAMES:
@@ -318,7 +321,6 @@ class Network:
         old = self._frames.array
         frames = np.zeros((2 * len(old), 5), np.int32)
         buckets, sizes = np.zeros(4 * len(old), np.int32), np.ones(1, np.int64)
-        for k in range(1, used):
-            push_frame(frames, buckets, sizes, *old[k, :4].tolist())
+        intern_again(old, used, frames, buckets, sizes)
         self._frames.array, self._buckets, self._sizes = frames, buckets, sizes
         self._arrays = None

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ctrlgen.constraint import Constraint
 
-MAX_MOVES = 5_000_000
+MAX_MOVES = 1_000_000
+MAX_STATES = 10_000
 
 
 class Pruned:
@@ -88,10 +89,11 @@ def _explore(constraint: Constraint, max_moves: int) -> dict[int, list[tuple[int
         for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist():
             here.append((token, constraint.advance(state, token)))
         count += len(here)
-        if count > max_moves:
+        if count > max_moves or len(moves) > MAX_STATES:
             raise ComplexityError(
-                f"this vocabulary lacks bytes that the constraint needs, so its dead ends must be looked for; "
-                f"more than {max_moves} steps were visited: use a tokenizer with all 256 bytes, or a smaller constraint"
+                "this vocabulary lacks bytes that the constraint needs, so its dead ends must be looked for; that "
+                f"takes more than {max_moves} steps or {MAX_STATES} states: use a tokenizer with all 256 bytes, "
+                "or a smaller constraint"
             )
         todo += [after for _, after in here]
     return moves

@@ -27,7 +27,7 @@ def run(step: np.ndarray, state: int, text: bytes) -> int:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.frozensets(st.text("ab\"", min_size=0, max_size=4).map(str.encode), min_size=1, max_size=6))
+@given(st.frozensets(st.text('ab"', min_size=0, max_size=4).map(str.encode), min_size=1, max_size=6))
 def test_rows_and_rests_are_what_walking_each_token_gives(language: frozenset[bytes]) -> None:
     lexicon = Lexicon(VOCABULARY)
     start = lexicon.enter(automaton(language))
@@ -76,7 +76,9 @@ def test_counted_rows_count_characters_begun() -> None:
         lexicon.provide_row(start, most)
         row = lexicon._inside.array[lexicon._counted.array[lexicon._states.array[start, 8], most]]
         for t, text in enumerate(tokens):
-            inside = text is not None and text != b"" and b'"' not in text and run(lexicon._step.array, start, text) >= 0
+            inside = (
+                text is not None and text != b"" and b'"' not in text and run(lexicon._step.array, start, text) >= 0
+            )
             characters = sum(1 for b in text or b"" if not 0x80 <= b < 0xC0)
             assert bool(row[t >> 5] >> (t & 31) & 1) == (inside and characters <= most), (text, most)
 
