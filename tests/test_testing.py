@@ -83,7 +83,7 @@ class Broken:
             return self.inner.advance(self.start, 11)  # as if é had come
         if self.fault == "impure" and state == self.at and after != DEAD:
             self.asked[token] += 1  # every other answer is another state, from which the text can end as soon
-            return after if self.asked[token] % 2 else self.inner.advance(self.start, 6)
+            return after if self.asked[token] % 2 else self.inner.advance(self.start, 11)
         if self.fault == "after the end" and token == 0 and after != DEAD:
             return self.start
         return after
