@@ -31,9 +31,11 @@ def prepare(out: Path, prompts: Sequence[str], *, resume: bool) -> int:
         InputError: nothing can be written there, or there are rows of an earlier run that do not belong or were not
             asked for.
     """
+    if out.is_dir():
+        raise InputError(f"cannot write {out}: it is a folder")
+    if not out.parent.is_dir():
+        raise InputError(f"cannot write {out}: there is no folder {out.parent}")
     part = part_of(out)
-    if out.is_dir() or not out.parent.is_dir():
-        raise InputError(f"cannot write {out}: {'it' if out.is_dir() else out.parent} is {_kind(out)}")
     if not resume:
         if part.exists():
             raise InputError(f"{part} is left of a run that was stopped: go on with --resume, or delete it")
@@ -41,10 +43,6 @@ def prepare(out: Path, prompts: Sequence[str], *, resume: bool) -> int:
     if not part.exists() and out.exists():
         shutil.copyfile(out, part)
     return _kept(part, prompts) if part.exists() else 0
-
-
-def _kind(out: Path) -> str:
-    return "a folder" if out.is_dir() else "no folder"
 
 
 def _kept(part: Path, prompts: Sequence[str]) -> int:
@@ -56,7 +54,7 @@ def _kept(part: Path, prompts: Sequence[str]) -> int:
         raise InputError(f"{part} has {len(rows)} rows for {len(prompts)} prompts: it belongs to other prompts")
     for number, (row, prompt) in enumerate(zip(rows, prompts, strict=False), 1):
         if _prompt_of(row) != prompt:
-            raise InputError(f"{part}, line {number}: this row belongs to another prompt; move the file away")
+            raise InputError(f"{part}, line {number}: this row is of another prompt; move the file away")
     if whole != content:
         part.write_bytes(whole)
     return len(rows)
@@ -71,7 +69,7 @@ def _prompt_of(row: bytes) -> object:
 
 @contextlib.contextmanager
 def rows_to(out: Path | None) -> Iterator[Write]:
-    """A function that writes a row, at once, to standard output or to FILE.part; renamed at the end if all went well."""
+    """A function that writes a row, at once, to standard output or to FILE.part, which is renamed if all went well."""
     if out is None:
         yield lambda row: print(line_of(row), file=sys.stdout, flush=True)
         return
