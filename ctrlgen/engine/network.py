@@ -50,6 +50,10 @@ class Network:
         self.lexicon, self.max_nodes = lexicon, max_nodes
         self._nodes = Growing(self._moved, 5, np.int32)
         self._edges = Growing(self._moved, 3, np.int32)
+        # not yet in the arrays: one numpy call for many nodes instead of one for each
+        self._new_nodes: list[tuple[int, int, int, int, int]] = []
+        self._new_edges: list[tuple[int, int, int]] = []
+        self._all_bytes = bool(lexicon.has_byte.all())
         self._frames = Growing(self._moved, 5, np.int32, 1024)
         self._buckets = np.zeros(2048, np.int32)
         self._sizes = np.ones(1, np.int64)
@@ -64,6 +68,10 @@ class Network:
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """What the kernels read and write: nodes, edges, frames, buckets, sizes."""
+        if self._new_nodes or self._new_edges:
+            self._nodes.extend(np.array(self._new_nodes, np.int32).reshape(-1, 5))
+            self._edges.extend(np.array(self._new_edges, np.int32).reshape(-1, 3))
+            self._new_nodes, self._new_edges = [], []
         if self._arrays is None:
             self._arrays = self._nodes.array, self._edges.array, self._frames.array, self._buckets, self._sizes
         return self._arrays
@@ -74,29 +82,36 @@ class Network:
     @property
     def size(self) -> int:
         """Number of nodes built."""
-        return self._nodes.n
+        return len(self.cost)
 
     def _new(self, kind: int, cost: int, a: int = 0, b: int = 0, c: int = -1, d: int = 0, via: int = -1) -> int:
-        if self._nodes.n >= self.max_nodes:
+        if len(self.cost) >= self.max_nodes:
             raise ComplexityError(
                 f"the constraint needs more than max_nodes={self.max_nodes} states; simplify it or raise the limit"
             )
         self.cost.append(cost)
         self._cheapest.append(via)
-        return self._nodes.extend(np.array([[kind, a, b, c, d]], np.int32))
+        self._new_nodes.append((kind, a, b, c, d))
+        return len(self.cost) - 1
+
+    def _new_edges_at(self, edges: Sequence[tuple[int, int, int]]) -> int:
+        self._new_edges += edges
+        return self._edges.n + len(self._new_edges) - len(edges)
 
     def _bytes(self, edges: Sequence[tuple[int, int, int]], base: int = -1, other: int = 0) -> int:
         """Node with byte edges (low, high, target), target BLOCKED to forbid; base: where all other bytes lead."""
-        key = (_BYTES, tuple(edges), base, other)
+        key = (tuple(edges), base, other)
         node = self._known.get(key)
         if node is None:
             ways = [(self.cost[t] + 1, low) for low, _, t in edges if t >= 0]
             cost, via = min(ways) if ways else (1 << 60, -1)
             if base >= 0 and self.lexicon.shortest[base] + self.cost[other] < cost:
                 cost, via = self.lexicon.shortest[base] + self.cost[other], -2
-            if any(t >= 0 and not self.lexicon.has_byte[low : high + 1].all() for low, high, t in edges):
+            if not self._all_bytes and any(
+                t >= 0 and not self.lexicon.has_byte[low : high + 1].all() for low, high, t in edges
+            ):
                 self.complete = False
-            at = self._edges.extend(np.array(edges, np.int32).reshape(-1, 3))
+            at = self._new_edges_at(edges)
             node = self._known[key] = self._new(_BYTES, cost, at, at + len(edges), base, other, via)
         return node
 
@@ -148,12 +163,10 @@ class Network:
 
     def _new_fork(self, nodes: list[int], at: int | None = None) -> int:
         cost, via = min((self.cost[n], n) for n in nodes)
-        edges = np.zeros((len(nodes), 3), np.int32)
-        edges[:, 2] = nodes
-        low = self._edges.extend(edges)
+        low = self._new_edges_at([(0, 0, node) for node in nodes])
         if at is None:
             return self._new(_FORK, cost, low, low + len(nodes), via=via)
-        self._nodes.array[at] = (_FORK, low, low + len(nodes), -1, 0)
+        self.arrays[0][at] = (_FORK, low, low + len(nodes), -1, 0)
         self._cheapest[at] = via
         return at
 
@@ -204,14 +217,28 @@ class Network:
         marked = sorted((text, BLOCKED if then is None else then) for text, then in names)
         return self._names(marked, 0, base, other)
 
+    def _name(self, text: bytes, then: int, depth: int, base: int, other: int) -> int:
+        """The rest of one name from depth on."""
+        bases = [base]
+        for byte in text[depth:-1]:
+            bases.append(self.lexicon.step(bases[-1], byte) if base >= 0 else -1)
+        for byte, state in zip(reversed(text[depth:]), reversed(bases), strict=False):
+            then = self._bytes(((byte, byte, then),), state, other)
+        return then
+
     def _names(self, names: list[tuple[bytes, int]], depth: int, base: int, other: int) -> int:
         """The trie of sorted names from depth on; iterative from the leaves, so long names cost no recursion."""
         frames: list[tuple[int, int, int, int, list[tuple[int, int, int]], list[int]]] = []
         # each frame: (low, high, depth, base, edges so far, nodes that end here)
         todo: list[tuple[int, int, int, int]] = [(0, len(names), depth, base)]
         done: dict[tuple[int, int, int], int] = {}
+        if len(names) == 1:
+            return self._name(*names[0], depth, base, other)
         while todo:
             low, high, depth, state = todo.pop()
+            if high - low == 1:
+                done[(low, high, depth)] = self._name(*names[low], depth, state, other)
+                continue
             frames.append((low, high, depth, state, [], []))
             i = low
             while i < high and len(names[i][0]) == depth:
@@ -242,7 +269,7 @@ class Network:
 
     def base(self, node: int) -> tuple[int, int] | None:
         """For a node of ``keys`` that other names pass: (state of their automaton, where they go on)."""
-        kind, _, _, base, other = self._nodes.array[node].tolist()
+        kind, _, _, base, other = self.arrays[0][node].tolist()
         return (base, other) if kind == _BYTES and base >= 0 else None
 
     def witness(self, symbol: int, stack: int) -> bytes:
@@ -256,7 +283,7 @@ class Network:
             if symbol < 0:
                 symbol, stack = self._finish(~symbol, stack, out)
                 continue
-            kind, a, b, base, other = self._nodes.array[symbol].tolist()
+            kind, a, b, base, other = self.arrays[0][symbol].tolist()
             if kind == _END:
                 if stack == 0:
                     return bytes(out)
@@ -264,7 +291,7 @@ class Network:
             elif kind == _BYTES and self._cheapest[symbol] >= 0:
                 byte = self._cheapest[symbol]
                 out.append(byte)
-                symbol = next(t for low, high, t in self._edges.array[a:b].tolist() if low <= byte <= high)
+                symbol = next(t for low, high, t in self.arrays[1][a:b].tolist() if low <= byte <= high)
             elif kind == _BYTES:
                 stack = self.push(other, stack)
                 frames = self._frames.array

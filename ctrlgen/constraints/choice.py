@@ -1,0 +1,67 @@
+"""One of given texts, as a specification."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctrlgen.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctrlgen.constraint import Constraint
+    from ctrlgen.engine.network import Network
+    from ctrlgen.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """The text is exactly one of ``options``; they are read as they are, not as patterns.
+
+    >>> Choice(["yes", "no"]).options
+    ('yes', 'no')
+
+    Args:
+        options: strings, at least one; thousands are fine. One may be the beginning of another.
+
+    Raises:
+        InputError: no option, the same one twice, or something that is not a string.
+    """
+
+    options: tuple[str, ...]
+
+    def __init__(self, options: Iterable[str]) -> None:
+        if isinstance(options, str):
+            raise InputError(f"options must be a list of strings, not one string; write Choice([{options!r}])")
+        kept = tuple(options)
+        wrong = next((i for i, option in enumerate(kept) if not isinstance(option, str)), None)
+        if wrong is not None:
+            raise InputError(f"option {wrong} must be a string, not {type(kept[wrong]).__name__}")
+        if not kept:
+            raise InputError("a choice needs at least one option")
+        if len(set(kept)) < len(kept):
+            twice = next(option for option, count in Counter(kept).items() if count > 1)
+            raise InputError(f"option {twice!r} is given twice")
+        object.__setattr__(self, "options", kept)
+
+    def __repr__(self) -> str:
+        shown = list(self.options[:6])
+        return f"Choice({shown})" if len(self.options) <= 6 else f"Choice({len(self.options)} options)"
+
+    def compile(self, vocabulary: Vocabulary) -> Constraint:
+        """The constraint over ``vocabulary``."""
+        from ctrlgen.engine.compiled import compiled
+
+        return compiled(self, vocabulary, self.build)
+
+    def build(self, network: Network) -> int:
+        """The start node of the choice in ``network``."""
+        from ctrlgen.engine.network import END
+
+        return network.strings([option.encode() for option in self.options], END)
+
+    def parse(self, text: str) -> str:
+        """The text itself."""
+        return text

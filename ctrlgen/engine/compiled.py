@@ -1,0 +1,44 @@
+"""Compiled constraints, kept by (specification, vocabulary) so that equal requests share their states and rows."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from ctrlgen.engine.machine import compile_network
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ctrlgen.constraint import Constraint
+    from ctrlgen.engine.network import Network
+    from ctrlgen.vocabulary import Vocabulary
+
+KEPT = 64
+"""Number of compiled constraints kept; the one unused for longest goes first."""
+
+_kept: OrderedDict[tuple[Hashable, Vocabulary], Constraint] = OrderedDict()
+_lock = threading.Lock()
+
+
+def compiled(specification: Hashable, vocabulary: Vocabulary, build: Callable[[Network], int]) -> Constraint:
+    """The constraint of a specification, compiled at its first use over a vocabulary.
+
+    Args:
+        specification: anything hashable that equals another exactly if both mean the same.
+        vocabulary: the vocabulary, its width included.
+        build: makes the network and returns its start node.
+    """
+    key = (specification, vocabulary)
+    with _lock:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key]
+    # outside the lock: another thread may compile the same meanwhile, which costs time but no correctness
+    constraint = compile_network(vocabulary, build)
+    with _lock:
+        constraint = _kept.setdefault(key, constraint)
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return constraint
