@@ -71,15 +71,15 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
             knows the end ids of the model's generation config too. The width is read from the logits.
         prompt_length: number of ids that are not part of the text, when this is not what the first call brings, for
             instance to go on with a text that was cut off.
-        drop_dead_beams: what to do with a row for which other processors forbid all that the constraint allows.
-            False raises. True leaves the row with nothing but -inf: beam search then gives up this beam.
         on_step: called with a Measurement at each call; measuring costs two more passes over the logits.
 
     Raises:
         InputError: arguments that do not fit together.
 
-    A row that holds a token its constraint refused may only end: such rows are drafts about to be rejected, beams of
-    probability zero, or the work of another processor that overrode the mask. Nothing follows them.
+    A row for which other processors forbid all that the constraint allows raises DeadEndError; in beam search it is
+    left with nothing but -inf, so that the beam is given up. A row that holds a token its constraint refused may only
+    end: such rows are drafts about to be rejected, beams of probability zero, or the work of a later processor that
+    overrode the mask.
     """
 
     supports_continuous_batching = False
@@ -91,14 +91,12 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         *,
         vocabulary: Vocabulary | None = None,
         prompt_length: int | None = None,
-        drop_dead_beams: bool = False,
         on_step: Callable[[Measurement], None] | None = None,
     ) -> None:
         self._constraints = _checked(constraint)
         if prompt_length is not None and (not isinstance(prompt_length, int) or prompt_length < 0):
             raise InputError(f"prompt_length is {prompt_length!r}; expected a number of ids")
         self._prompt_length = prompt_length
-        self._drop_dead_beams = drop_dead_beams
         self._on_step = on_step
         self._vocabulary = _vocabulary_for(self._constraints, tokenizer, vocabulary)
         self._compiled: dict[int, tuple[Constraint | None, ...]] = {}
@@ -223,7 +221,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
                 continue
             if path[-1] < 0:
                 masked[row, list(constraint.vocabulary.eos)] = 0.0  # over: what is chosen here goes unused
-            elif not self._drop_dead_beams:
+            elif not _is_beam_search():
                 self._abandon()
                 raise _dead_end(row, constraint, path[-1], scores[row], rows.ids[row].tolist())
 
@@ -255,6 +253,18 @@ def _caller() -> LogitsProcessorList | None:
             break
         frame = frame.f_back
     return None
+
+
+def _is_beam_search() -> bool:
+    """Whether a beam search of transformers called, by whatever way; asked only when a row has nothing left."""
+    frame = sys._getframe(3).f_back
+    for _ in range(_FRAMES):
+        if frame is None:
+            return False
+        if "beam_search" in frame.f_code.co_name:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def log_mass(scores: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
@@ -358,7 +368,7 @@ def _dead_end(
     else:
         shown = ", ".join(repr(constraint.vocabulary.decode([token])) for token in allowed[:5])
         message = (
-            f"the constraint allows {len(allowed)} tokens ({shown}{', ...' if len(allowed) > 5 else ''}), but all of "
+            f"the constraint allows {len(allowed)} token(s) ({shown}{', ...' if len(allowed) > 5 else ''}), but all of "
             "them had been set to -inf: likely bad_words_ids, suppress_tokens, no_repeat_ngram_size, min_new_tokens "
             "or a processor placed before this one"
         )

@@ -346,7 +346,7 @@ def test_another_processor_forbids_the_end(model, constraint):
 
 def test_another_processor_forbids_every_token(model, constraint):
     words = [[1], [2], [4], [6], [8], [11]]
-    with pytest.raises(DeadEndError, match=r"allows 6 tokens \(b'a', .*bad_words_ids"):
+    with pytest.raises(DeadEndError, match=r"allows 6 token\(s\) \(b'a', .*bad_words_ids"):
         run(model, [[2, 3]], ControlProcessor(constraint), bad_words_ids=words)
     with pytest.raises(DeadEndError, match="already before the constraint"):
         ControlProcessor(constraint)(torch.tensor([[1]]), torch.full((1, 12), -torch.inf))
@@ -361,7 +361,7 @@ def test_an_empty_mask_is_our_own_fault(constraint):
 def test_beams_may_give_up_some(model):
     """A beam that may not end yet is given up; the others go on."""
     constraint = Enumerated(VOCABULARY, ["a", "cccccc"])
-    processor = ControlProcessor(constraint, drop_dead_beams=True)
+    processor = ControlProcessor(constraint)
     rows = run(model, [[2, 3]], processor, num_beams=3, min_new_tokens=5)
     assert texts_of(rows, 0) == ["cccccc"]
 

@@ -136,7 +136,7 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
     ends = call.vocabulary.eos
     if any(one is not None for one in call.compiled):
         on_step = measured.append if call.trace else None
-        processors.append(ControlProcessor(call.compiled, drop_dead_beams=beams, on_step=on_step))
+        processors.append(ControlProcessor(call.compiled, on_step=on_step))
         options.setdefault("eos_token_id", list(ends))
     else:
         ends = _ends_of(model, options) or ends
