@@ -45,6 +45,7 @@ def equal(a: Automaton, b: Automaton) -> bool:
     return a.signature == b.signature and all(np.array_equal(x, y) for x, y in arrays)
 
 
+@settings(max_examples=60, deadline=None)
 @given(automata(), automata())
 def test_boolean_operations_are_those_of_sets(a: Automaton, b: Automaton) -> None:
     assert language(a & b) == language(a) & language(b)
@@ -55,6 +56,7 @@ def test_boolean_operations_are_those_of_sets(a: Automaton, b: Automaton) -> Non
     assert (a - a).is_empty
 
 
+@settings(deadline=None)
 @given(automata(), automata())
 def test_concatenation(a: Automaton, b: Automaton) -> None:
     joined = a.then(b)
@@ -63,6 +65,7 @@ def test_concatenation(a: Automaton, b: Automaton) -> None:
         assert joined.matches(string) == any(a.matches(string[:i]) and b.matches(string[i:]) for i in splits)
 
 
+@settings(deadline=None)
 @given(words, st.integers(0, 3), st.one_of(st.none(), st.integers(0, 3)))
 def test_repetition(strings: set[bytes], low: int, more: int | None) -> None:
     high = None if more is None else low + more
@@ -73,6 +76,7 @@ def test_repetition(strings: set[bytes], low: int, more: int | None) -> None:
     assert language(finite(strings).repeat(low, high)) == {string for string in expected if len(string) <= LENGTH}
 
 
+@settings(max_examples=60, deadline=None)
 @given(automata(), st.integers(0, 3), st.integers(0, 2))
 def test_repetition_is_repeated_concatenation(a: Automaton, low: int, more: int) -> None:
     expected = Automaton.epsilon()
@@ -86,6 +90,7 @@ def test_repetition_is_repeated_concatenation(a: Automaton, low: int, more: int)
     assert equal(star, Automaton.epsilon() | a.then(star))
 
 
+@settings(deadline=None)
 @given(automata())
 def test_canonical(a: Automaton) -> None:
     again = Automaton.from_table(a.next, a.accepting, a.boundary)
@@ -100,6 +105,7 @@ def test_canonical(a: Automaton) -> None:
     assert a.is_empty or all(any(behaviour) for behaviour in behaviours)
 
 
+@settings(deadline=None)
 @given(automata())
 def test_shortest(a: Automaton) -> None:
     if a.is_empty:
@@ -111,6 +117,7 @@ def test_shortest(a: Automaton) -> None:
     assert not any(a.matches(string) for string in STRINGS if (len(string), string) < (len(shortest), shortest))
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.sets(st.one_of(st.binary(max_size=4), st.text(max_size=4).map(str.encode)), max_size=12))
 def test_from_strings_agrees_with_unions(strings: set[bytes]) -> None:
     automaton = Automaton.from_strings(strings)
@@ -121,6 +128,7 @@ def test_from_strings_agrees_with_unions(strings: set[bytes]) -> None:
     assert equal(Automaton.from_table(automaton.next, automaton.accepting, automaton.boundary), automaton)
 
 
+@settings(deadline=None)
 @given(st.sets(st.text(max_size=4), max_size=8))
 def test_boundaries_are_those_of_characters(texts: set[str]) -> None:
     automaton = Automaton.from_strings(text.encode() for text in texts)
@@ -132,7 +140,7 @@ def test_boundaries_are_those_of_characters(texts: set[str]) -> None:
     assert equal(automaton & Automaton.anything(), automaton)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.one_of(st.binary(max_size=6), st.text(max_size=4).map(str.encode)))
 def test_anything_is_valid_utf8(data: bytes) -> None:
     try:

@@ -54,7 +54,7 @@ def written(draw: st.DrawFn) -> tuple[str, str]:
     return text, "".join(draw(st.sampled_from(spellings(character))) for character in text)
 
 
-@settings(deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(patterns, written())
 def test_every_spelling_of_a_match(pattern: str, case: tuple[str, str]) -> None:
     text, content = case
@@ -89,6 +89,7 @@ def test_all_short_contents() -> None:
         assert canonical.matches(content.encode()) == (content == only), content
 
 
+@settings(max_examples=60, deadline=None)
 @given(texts, written())
 def test_one_string(text: str, other: tuple[str, str]) -> None:
     for character_spellings in spellings_of_whole(text):

@@ -56,25 +56,25 @@ def check(pattern: str, texts: list[str], *, search: bool) -> None:
     assert not wrong, (pattern, wrong[:5])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(plain_patterns, st.booleans())
 def test_as_re(pattern: str, search: bool) -> None:
     check(pattern, TEXTS, search=search)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=110, deadline=None)
 @given(edge_patterns, st.booleans(), st.sampled_from(["", "(?m)", "(?i)", "(?a)"]))
 def test_as_re_with_anchors(pattern: str, search: bool, flags: str) -> None:
     check(flags + pattern, TEXTS + LONGER, search=search)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=110, deadline=None)
 @given(look_patterns, st.booleans())
 def test_as_re_with_lookahead(pattern: str, search: bool) -> None:
     check(pattern, TEXTS, search=search)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=110, deadline=None)
 @given(plain_patterns, st.lists(st.text(max_size=6), min_size=1, max_size=8))
 def test_as_re_on_any_text(pattern: str, texts: list[str]) -> None:
     texts = [text for text in texts if text.isprintable()]
@@ -82,7 +82,7 @@ def test_as_re_on_any_text(pattern: str, texts: list[str]) -> None:
     check(pattern, texts, search=True)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(plain_patterns)
 def test_as_interegular(pattern: str) -> None:
     assume("(?m" not in pattern and r"\ " not in pattern)
@@ -239,7 +239,7 @@ def test_refusals_say_what_and_where(pattern: str, dialect: str, position: int, 
     assert str(caught.value).splitlines()[-1] == " " * (2 + position) + "^"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="ab()[]{}*+?|^$\\.-,:=!<>Pdswbi12 \n", max_size=12))
 def test_any_text_is_compiled_or_refused(pattern: str) -> None:
     try:

@@ -1,0 +1,1 @@
+"""Front ends: what users write (regular expressions, numbers, grammars) -> byte automata."""
