@@ -13,7 +13,7 @@ from ctrlgen.errors import InputError, caret
 
 if TYPE_CHECKING:
     from ctrlgen.cli.walk import Walk
-    from ctrlgen.constraint import Constraint
+    from ctrlgen.constraint import Constraint, Specification
 
 WIDTH = 100
 """Bytes of a completed text that are shown, counted from its end."""
@@ -41,13 +41,7 @@ def check(
     if schema == STDIN and text in (None, STDIN):
         raise InputError("schema and text cannot both come from standard input; give one of them as a file")
     specification = options.required(options.specification(schema, pydantic, regex, choices))
-    content = _content(text)
-    from ctrlgen.cli.walk import byte_vocabulary, walk
-
-    constraint = specification.compile(byte_vocabulary())
-    found = walk(constraint, content)
-    if not found.accepted and content.endswith(b"\n") and not options_text(text):
-        found = walk(constraint, content[:-1])
+    constraint, found = _followed(specification, *_content(text))
     if found.accepted:
         typer.echo("yes")
         return
@@ -57,17 +51,23 @@ def check(
     raise typer.Exit(1)
 
 
-def options_text(text: str | None) -> bool:
-    """Whether the argument is the text itself."""
-    return text is not None and text != STDIN and not options.is_file(text)
-
-
-def _content(text: str | None) -> bytes:
+def _content(text: str | None) -> tuple[bytes, bool]:
+    """What to check, and whether it comes from a file, whose last newline does not count."""
     if text is None and sys.stdin.isatty():
         raise InputError("no text to check: give a text or a file, or pipe one in")
-    if text is not None and options_text(text):
-        return text.encode(errors="surrogateescape")
-    return read_bytes(text or STDIN)
+    if text is None or text == STDIN or options.is_file(text):
+        return read_bytes(text or STDIN), True
+    return text.encode(errors="surrogateescape"), False
+
+
+def _followed(specification: Specification, content: bytes, from_file: bool) -> tuple[Constraint, Walk]:
+    from ctrlgen.cli.walk import byte_vocabulary, walk
+
+    constraint = specification.compile(byte_vocabulary())
+    found = walk(constraint, content)
+    if from_file and not found.accepted and content.endswith(b"\n"):
+        found = walk(constraint, content[:-1])
+    return constraint, found
 
 
 def where(found: Walk) -> str:
