@@ -18,6 +18,7 @@ import torch
 
 from ctrlgen.constraint import Constraint, Specification
 from ctrlgen.errors import BudgetError, InputError
+from ctrlgen.flows.budget import tokens_needed
 from ctrlgen.flows.prompts import Batch, prepare
 from ctrlgen.flows.results import Reading, Result, Step, Trace, read_prompt
 from ctrlgen.flows.streaming import Pieces, iterate
@@ -241,7 +242,7 @@ def _check_context(model: Any, batch: Batch, max_new_tokens: int) -> None:
 
 def _check_budget(compiled: Sequence[Constraint | None], max_new_tokens: int) -> None:
     for row, one in enumerate(compiled):
-        if one is not None and (needed := one.distance(one.start)) > max_new_tokens:
+        if one is not None and (needed := tokens_needed(one, max_new_tokens)) > max_new_tokens:
             raise BudgetError(needed=needed, given=max_new_tokens, row=row if len(compiled) > 1 else None)
 
 

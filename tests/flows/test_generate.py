@@ -343,6 +343,21 @@ def test_a_budget_that_cannot_suffice(ask):
     assert ask("ab", OneOf("bbbb"), max_new_tokens=5).finished
 
 
+def test_a_cautious_distance_does_not_refuse_what_fits(ask):
+    """distance may count one token for each byte; abcabc is two tokens and the end."""
+
+    class Cautious(Enumerated):
+        def distance(self, state):
+            text = self._known[state]
+            return 1 if text is None else 1 + min(len(one) - len(text) for one in self.texts if one.startswith(text))
+
+    constraint = Cautious(VOCABULARY, ["abcabcabcabc"])
+    assert constraint.distance(constraint.start) == 13
+    assert ask("ab", constraint, max_new_tokens=5).text in "abcabcabcabc"
+    with pytest.raises(BudgetError, match="takes 5 tokens"):
+        ask("ab", constraint, max_new_tokens=4)
+
+
 def test_no_end_token():
     class Endless:
         eos_token_id = None
