@@ -22,10 +22,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from ctrlgen.cli.check import check
-from ctrlgen.cli.fetch import fetch, warmup
-from ctrlgen.cli.generate import generate
-from ctrlgen.cli.report import report
+from ctrlgen.cli import check, fetch, generate, report
 from ctrlgen.errors import CtrlgenError
 
 INTERRUPTED = 130
@@ -102,7 +99,7 @@ def common(
     """
 
 
-for command in (generate, check, report, fetch, warmup):
+for command in (generate.generate, check.check, report.report, fetch.fetch, fetch.warmup):
     app.command()(command)
 
 

@@ -115,9 +115,11 @@ def _loaded(
 ) -> Run:
     """What runs a batch. All that can be wrong is found here, before the first token."""
     if specification is not None:
+        from ctrlgen.cli.fetch import run_every_kernel
         from ctrlgen.cli.walk import byte_vocabulary
 
         specification.compile(byte_vocabulary())  # its errors come sooner than a model does
+        run_every_kernel()  # loading them is no part of what masks cost
     model, tokenizer = _load(name, dtype, device)
     from ctrlgen.flows.generate import generate as run
     from ctrlgen.processor import vocabulary_of

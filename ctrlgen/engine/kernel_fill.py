@@ -95,7 +95,7 @@ def walk_automaton(trie, tokens, children, step, states, ranges, g, row, exits, 
                         counts[t] = min(shown, 254)
                 if follow and states[q, FINAL] == 1:
                     if n < exits.shape[0]:
-                        exits[n, 0], exits[n, 1] = i, c
+                        exits[n, 0], exits[n, 1] = i, depth_count[d - 1]
                     n += 1
                 i += 1
     return n

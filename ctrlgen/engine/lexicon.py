@@ -95,6 +95,7 @@ class Lexicon:
         self._arrays: tuple[NDArray[Any], ...] | None = None
         self.shortest: list[int] = []
         self._whole: list[bool] = []
+        self._ways: dict[int, list[tuple[int, int]]] = {}
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -147,6 +148,13 @@ class Lexicon:
         row = self._step.array[state]
         want = self.shortest[state] - 1
         return next(b for b in np.flatnonzero(row >= 0).tolist() if self.shortest[row[b]] == want)
+
+    def ways(self, state: int) -> list[tuple[int, int]]:
+        """(byte, state after it) for each possible byte; kept, since names ask again and again."""
+        if state not in self._ways:
+            row = self._step.array[state]
+            self._ways[state] = [(byte, int(row[byte])) for byte in np.flatnonzero(row >= 0).tolist()]
+        return self._ways[state]
 
     def boundary(self, state: int) -> bool:
         """Whether the bytes so far end on a whole character."""

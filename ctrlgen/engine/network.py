@@ -105,8 +105,8 @@ class Network:
         if node is None:
             ways = [(self.cost[t] + 1, low) for low, _, t in edges if t >= 0]
             cost, via = min(ways) if ways else (1 << 60, -1)
-            if base >= 0 and self.lexicon.shortest[base] + self.cost[other] < cost:
-                cost, via = self.lexicon.shortest[base] + self.cost[other], -2
+            if base >= 0:
+                cost, via = min((cost, via), self._other_way(edges, base, other))
             if not self._all_bytes and any(
                 t >= 0 and not self.lexicon.has_byte[low : high + 1].all() for low, high, t in edges
             ):
@@ -114,6 +114,16 @@ class Network:
             at = self._new_edges_at(edges)
             node = self._known[key] = self._new(_BYTES, cost, at, at + len(edges), base, other, via)
         return node
+
+    def _other_way(self, edges: Sequence[tuple[int, int, int]], base: int, other: int) -> tuple[int, int]:
+        """Cost of the shortest way on through the base, which bytes of the edges do not take, and -3 - its byte."""
+        taken = [byte for low, high, _ in edges for byte in range(low, high + 1)]
+        ways = [
+            (1 + self.lexicon.shortest[target] + self.cost[other], -3 - byte)
+            for byte, target in self.lexicon.ways(base)
+            if byte not in taken
+        ]
+        return min(ways, default=(1 << 60, -1))
 
     def literal(self, text: bytes, then: int) -> int:
         """Reads ``text``, then goes on at ``then``."""
@@ -293,9 +303,11 @@ class Network:
                 out.append(byte)
                 symbol = next(t for low, high, t in self.arrays[1][a:b].tolist() if low <= byte <= high)
             elif kind == _BYTES:
+                byte = -3 - self._cheapest[symbol]
+                out.append(byte)
                 stack = self.push(other, stack)
                 frames = self._frames.array
-                symbol = ~base
+                symbol = ~self.lexicon.step(base, byte)
             elif kind == _FORK:
                 symbol = self._cheapest[symbol]
             elif kind == _UNBUILT:
