@@ -76,6 +76,7 @@ def run_every_kernel() -> None:
         state = machine.advance(state, byte)
         machine.distance(state)
     machine.accepts(state)
+    machine.network.grow_frames()
     for dtype in (torch.float32, torch.bfloat16, torch.float64):
         apply_masks(torch.zeros(1, EOS + 1, dtype=dtype), [row])
 

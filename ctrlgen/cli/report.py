@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctrlgen.cli import options
-from ctrlgen.errors import InputError
+from ctrlgen.cli.sources import STDIN, read_json
+from ctrlgen.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint, Specification
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Entry = dict[str, str | None]
 Cost = dict[str, int | float | None]
+
+_ESSENTIAL = ("type", "$ref", "enum", "const", "properties", "items")
 
 _LABELS = {
     "nodes": "nodes of the network",
@@ -38,15 +41,14 @@ def report(
 ) -> None:
     """What of a schema is enforced, and what that costs.
 
-    Exit status 0 if all of it is enforced, 1 if something is refused; then the last column says what to write instead.
+    Exit status 0 if all of it is enforced, 1 if something is refused; then the last column says what to write
+    instead, where there is something, or why not.
     """
-    if schema is None and pydantic is None:
-        raise InputError("no schema: give --schema FILE or --pydantic MODULE:CLASS")
+    document = _document(schema, pydantic)
     vocabulary = None if tokenizer is None else _vocabulary(tokenizer)
-    specification = options.required(options.specification(schema, pydantic))
-    entries = _entries(specification)
+    entries, specification = _examined(document)
     refused = any(entry["status"] == "refused" for entry in entries)
-    cost = None if refused else _cost(specification, vocabulary)
+    cost = None if refused or specification is None else _cost(specification, vocabulary)
     if as_json:
         typer.echo(json.dumps({"entries": entries, "cost": cost}, ensure_ascii=False, indent=2))
     else:
@@ -55,12 +57,50 @@ def report(
         raise typer.Exit(1)
 
 
-def _entries(specification: Any) -> list[Entry]:
-    """Each keyword of the schema: where, which, what becomes of it, and what to write instead."""
-    return [
-        {"pointer": f"#{one.pointer}", "keyword": one.keyword, "status": one.status, "rewrite": one.rewrite}
-        for one in specification.report()
-    ]
+def _document(schema: str | None, pydantic: str | None) -> Any:
+    """The schema, as a value of its own that may be changed."""
+    if (schema is None) == (pydantic is None):
+        raise InputError("give one schema: --schema FILE or --pydantic MODULE:CLASS")
+    return options.model_class(pydantic).model_json_schema() if pydantic is not None else read_json(schema or STDIN)
+
+
+def _examined(document: Any) -> tuple[list[Entry], Specification | None]:
+    """What becomes of each keyword. A refused one is taken out of ``document`` and the rest looked at again."""
+    from ctrlgen.constraints.json_schema import JsonSchema
+
+    refused: list[Entry] = []
+    while True:
+        try:
+            specification = JsonSchema(document)
+            return [*refused, *(_entry(*row) for row in specification.report())], specification
+        except SchemaError as error:
+            refused.append(_entry(error.pointer, error.keyword, "refused", error.rewrite or _reason(error)))
+            if not _taken_out(document, error.pointer, error.keyword):
+                return refused, None
+
+
+def _entry(pointer: str, keyword: str | None, status: str, note: str | None = None) -> Entry:
+    return {"pointer": f"#{pointer}", "keyword": keyword, "status": status, "note": note}
+
+
+def _reason(error: SchemaError) -> str:
+    """The message without the place that it begins with."""
+    return str(error).partition(": ")[2].partition("\n")[0]
+
+
+def _taken_out(document: Any, pointer: str, keyword: str | None) -> bool:
+    """Remove a keyword, unless others would make no sense without it; whether it was removed."""
+    place = document
+    for part in pointer.split("/")[1:]:
+        part = part.replace("~1", "/").replace("~0", "~")
+        try:
+            place = place[int(part)] if isinstance(place, list) else place[part]
+        except (LookupError, TypeError, ValueError):
+            return False
+    if not isinstance(place, dict) or keyword not in place or keyword in _ESSENTIAL:
+        return False
+    del place[keyword]
+    return True
 
 
 def _vocabulary(name: str) -> Vocabulary:
@@ -103,10 +143,10 @@ def _show(entries: list[Entry], cost: Cost | None) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
-    table = Table("where", "keyword", "", "write instead")
+    table = Table("where", "keyword", "", "write instead, or why")
     for entry in entries:
         style = {"refused": "red", "annotation": "dim"}.get(entry["status"] or "", "")
-        cells = (entry["pointer"], entry["keyword"], entry["status"], entry["rewrite"])
+        cells = (entry["pointer"], entry["keyword"], entry["status"], entry["note"])
         table.add_row(*(Text(cell or "", style) for cell in cells))
     console.print(table)
     for name, value in (cost or {}).items():
