@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def check_laws(
         where = f"state {state}, after {text!r}" if text is not None else f"state {state}, after the end"
         _check_mask(constraint, state, where, controls, max_tokens, rng)
         _check_end(constraint, state, where)
-        _check_distance(constraint, state, where, max_tokens, rng)
+        _check_distance(constraint, state, where, rng)
     _check_cuts(constraint, reached)
     for one in texts:
         _check_spellings(constraint, one.encode() if isinstance(one, str) else one, rng)
@@ -146,22 +147,29 @@ def _check_end(constraint: Constraint, state: int, where: str) -> None:
         assert after == ends, f"{where}: after the end id {token}, {_shown(constraint, after - ends)} are allowed"
 
 
-def _check_distance(constraint: Constraint, state: int, where: str, max_tokens: int, rng: random.Random) -> None:
-    distance, taken = constraint.distance(state), allowed(constraint, state)
+def _check_distance(constraint: Constraint, state: int, where: str, rng: random.Random) -> None:
+    distance, ends, best = constraint.distance(state), constraint.vocabulary.eos, None
     assert distance >= 1, f"{where}: distance is {distance}; the end token alone takes 1"
-    # which token comes nearer is found soonest among the end ids, the witness, then the rest in random order
-    witness = getattr(constraint, "witness", None)
-    first = [token for token in constraint.vocabulary.eos if token in set(taken)]
-    if witness is not None and (rest := witness(state)):
-        byte = [t for t, text in enumerate(constraint.vocabulary.tokens) if text == rest[:1]]
-        first += [token for token in byte if token in set(taken)]
-    best = None
-    for token in (*first, *rng.sample(taken, len(taken))):
-        left = 1 + (0 if token in constraint.vocabulary.eos else constraint.distance(constraint.advance(state, token)))
+    for token in _likely_nearer(constraint, state, rng):
+        left = 1 + (0 if token in ends else constraint.distance(constraint.advance(state, token)))
         best = left if best is None else min(best, left)
         if best <= distance:
             return
     raise AssertionError(f"{where}: distance is {distance}, but every allowed token leaves {best} or more in all")
+
+
+def _likely_nearer(constraint: Constraint, state: int, rng: random.Random) -> Iterator[int]:
+    """The allowed tokens, first those that most often bring the end nearer: ends, then single bytes."""
+    taken = allowed(constraint, state)
+    singles = _single_bytes(constraint.vocabulary)
+    first = [token for token in taken if token in constraint.vocabulary.eos or token in singles]
+    yield from sorted(first, key=lambda token: token not in constraint.vocabulary.eos)
+    yield from rng.sample(taken, len(taken))
+
+
+@lru_cache(maxsize=8)
+def _single_bytes(vocabulary: Vocabulary) -> frozenset[int]:
+    return frozenset(token for token, piece in enumerate(vocabulary.tokens) if piece and len(piece) == 1)
 
 
 def _check_cuts(constraint: Constraint, reached: Sequence[tuple[bytes | None, int]]) -> None:
