@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -412,6 +414,78 @@ def test_warmup():
     status, _, err = run("warmup")
     assert status == 0
     assert "ready after" in err
+
+
+# report
+
+
+def test_report_says_what_is_enforced(schema_file):
+    status, out, err = run("report", "--schema", schema_file)
+    assert (status, err) == (0, "")
+    assert out.count("enforced") == 6
+    assert "shortest output, bytes" in out
+
+
+def test_report_shows_all_that_is_refused_at_once(tmp_path):
+    path = tmp_path / "loose.json"
+    path.write_text(json.dumps({**SCHEMA, "nullable": True, "not": {"required": ["b"]}, "title": "t"}))
+    status, out, _ = run("report", "--schema", str(path), "--json")
+    report = json.loads(out)
+    assert status == 1
+    assert report["cost"] is None
+    found = {(entry["keyword"], entry["status"]) for entry in report["entries"]}
+    assert found >= {("nullable", "refused"), ("not", "refused"), ("title", "annotation"), ("required", "enforced")}
+    assert all(entry["note"] for entry in report["entries"] if entry["status"] == "refused")
+    assert run("report", "--schema", str(path))[0] == 1
+
+
+def test_report_costs(schema_file):
+    _, out, _ = run("report", "--schema", schema_file, "--json")
+    cost = json.loads(out)["cost"]
+    assert cost["shortest_bytes"] == len('{"name":"","age":0}')
+    assert cost["shortest_tokens"] is None
+    assert cost["nodes"] > 10
+    assert cost["compile_seconds"] < 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "give one schema"),
+        (["--schema", "x", "--pydantic", "y:z"], "give one schema"),
+        (["--schema", "-"], "no JSON Schema: expected an object"),
+        (["--schema", "-", "--tokenizer", "gpt9"], "known by name are llama3"),
+    ],
+)
+def test_report_refuses(arguments, reason):
+    assert reason in refused("report", *arguments, stdin="{}" if "gpt9" in arguments else "3")
+
+
+@pytest.mark.model
+def test_report_counts_tokens(tokenizer_folder, schema_file):
+    folder = str(tokenizer_folder("llama3"))
+    by_folder = json.loads(run("report", "--schema", schema_file, "--json", "--tokenizer", folder)[1])["cost"]
+    assert 0 < by_folder["shortest_tokens"] < by_folder["shortest_bytes"]
+
+
+# the documentation
+
+
+def examples() -> list[tuple[str, str]]:
+    """Command and output of each example in docs/cli.md that takes no model and no time."""
+    found = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", (ROOT / "docs" / "cli.md").read_text(), re.M | re.S)
+    return [(line, out) for line, out in found if line.split()[1] in ("check",) or line.split()[0] == "cat"]
+
+
+def test_the_documentation_shows_what_happens(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line, out in examples():
+        program, *arguments = shlex.split(line)
+        if program == "cat":
+            Path(arguments[0]).write_text(out)
+        else:
+            assert run(*arguments)[1] == out, line
+    assert len(examples()) > 5
 
 
 # the real model

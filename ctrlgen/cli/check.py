@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ctrlgen.cli import options
-from ctrlgen.cli.sources import STDIN, read_bytes, read_json
+from ctrlgen.cli.sources import STDIN, read_bytes
 from ctrlgen.errors import InputError, caret
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def check(
         typer.echo("yes")
         return
     typer.echo("\n".join(["no: " + where(found), *hints(constraint, found)]))
-    if _valid(found.text, schema, pydantic):
+    if (schema is not None or pydantic is not None) and _takes(specification, found.text):
         typer.echo(OTHER_SPELLING)
     raise typer.Exit(1)
 
@@ -95,32 +96,17 @@ def hints(constraint: Constraint, found: Walk) -> list[str]:
     return [*lines, f"shortest text from here: {'...' if cut != text else ''}{visible(cut)}"]
 
 
-def _valid(text: bytes, schema: str | None, pydantic: str | None) -> bool:
+def _takes(specification: Any, text: bytes) -> bool:
     """Whether the text is JSON that another validator takes; False where there is none to ask."""
-    if pydantic is not None:
-        return _pydantic_takes(text, pydantic)
-    return schema is not None and schema != STDIN and _jsonschema_takes(text, schema)
-
-
-def _pydantic_takes(text: bytes, name: str) -> bool:
-    from pydantic import ValidationError
-
     try:
-        options.model_class(name).model_validate_json(text)
-    except ValidationError:
-        return False
-    return True
-
-
-def _jsonschema_takes(text: bytes, schema: str) -> bool:
-    import json
-
-    try:
+        if specification.model is not None:
+            specification.parse(text.decode())
+            return True
         import jsonschema  # type: ignore[import-untyped]
-    except ImportError:
+    except (ImportError, ValueError):  # pydantic's ValidationError is a ValueError
         return False
     try:
-        jsonschema.validate(json.loads(text), read_json(schema))
+        jsonschema.validate(json.loads(text), json.loads(specification.text))
     except (ValueError, RecursionError, jsonschema.exceptions.ValidationError, jsonschema.exceptions.SchemaError):
         return False
     return True

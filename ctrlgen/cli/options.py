@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ctrlgen.cli.sources import read_json, read_text, shown
+from ctrlgen.cli.sources import read_schema, read_text, shown
 from ctrlgen.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def required(specification: Specification | None) -> Specification:
 def _schema(name: str) -> Specification:
     from ctrlgen.constraints.json_schema import JsonSchema
 
-    return JsonSchema(read_json(name))
+    return JsonSchema(read_schema(name))
 
 
 def _regex(pattern: str) -> Specification:

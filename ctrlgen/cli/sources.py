@@ -52,6 +52,18 @@ def read_json(name: str) -> Any:
     return parse_json(read_text(name), shown(name))
 
 
+def read_schema(name: str) -> dict[str, Any] | bool:
+    """The JSON Schema in a file.
+
+    Raises:
+        InputError: as for ``read_json``, or it is another value.
+    """
+    found = read_json(name)
+    if not isinstance(found, dict | bool):
+        raise InputError(f"{shown(name)} is no JSON Schema: expected an object, true or false at the top")
+    return found
+
+
 def parse_json(text: str, where: str, first_line: int = 1) -> Any:
     """The JSON value of ``text``, which begins at line ``first_line`` of ``where``."""
     try:
