@@ -354,7 +354,7 @@ def _dead_end(
 ) -> DeadEndError:
     """Say whose fault it is: ours can only be an empty mask."""
     bits = np.unpackbits(constraint.mask(state).view(np.uint8), bitorder="little")
-    allowed = [int(token) for token in np.flatnonzero(bits)]
+    allowed: list[int] = np.flatnonzero(bits).tolist()
     text = constraint.vocabulary.decode(generated).decode(errors="replace")
     if not allowed:
         message = f"{type(constraint).__name__} allows no token in state {state}"

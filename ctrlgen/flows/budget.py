@@ -34,7 +34,7 @@ def tokens_needed(constraint: Constraint, enough: int) -> int:
 def _candidates(constraint: Constraint, state: int) -> list[int]:
     """Allowed text tokens; of very many, the shortest (which close what is open) and the longest."""
     bits = np.unpackbits(constraint.mask(state).view(np.uint8), bitorder="little")
-    allowed = [int(token) for token in np.flatnonzero(bits)]
+    allowed: list[int] = np.flatnonzero(bits).tolist()
     if len(allowed) <= 2 * _MANY:
         return allowed
     tokens = constraint.vocabulary.tokens

@@ -79,7 +79,8 @@ def assert_same_language(left: Constraint, right: Constraint, *, max_states: int
 def allowed(constraint: Constraint, state: int) -> list[int]:
     """The ids whose bit is set in the mask of ``state``, ascending."""
     bits = np.unpackbits(constraint.mask(state).view(np.uint8), bitorder="little")
-    return [int(token) for token in np.flatnonzero(bits)]
+    ids: list[int] = np.flatnonzero(bits).tolist()
+    return ids
 
 
 def _reach(
@@ -119,11 +120,7 @@ def _check_mask(
     assert not mask.flags.writeable, f"{where}: the mask can be written to"
     assert taken, f"{where}: the mask is empty"
     assert taken[-1] < vocabulary.width, f"{where}: id {taken[-1]} is past the width {vocabulary.width}"
-    strange = [
-        token
-        for token in taken
-        if _bytes_of(vocabulary, token) is None and token not in vocabulary.eos and token not in controls
-    ]
+    strange = set(taken) - _texts(vocabulary) - set(vocabulary.eos) - set(controls)
     assert not strange, f"{where}: allows ids without bytes: {_shown(constraint, strange)}"
     # the edges, the first and last allowed, and a sample of both kinds
     tokens = {0, vocabulary.width - 1, *vocabulary.eos, taken[0], taken[-1], *_sample(taken, max_tokens, rng)}
@@ -165,6 +162,11 @@ def _likely_nearer(constraint: Constraint, state: int, rng: random.Random) -> It
     first = [token for token in taken if token in constraint.vocabulary.eos or token in singles]
     yield from sorted(first, key=lambda token: token not in constraint.vocabulary.eos)
     yield from rng.sample(taken, len(taken))
+
+
+@lru_cache(maxsize=8)
+def _texts(vocabulary: Vocabulary) -> frozenset[int]:
+    return frozenset(token for token, piece in enumerate(vocabulary.tokens) if piece)
 
 
 @lru_cache(maxsize=8)
