@@ -74,7 +74,7 @@ def main() -> None:
             call, mask = measure(rows, prompt, beams=beams)
             kind = "beams" if beams else ""
             print(
-                f"{rows:3} rows, prompt {prompt:4} {kind:5}  call {call:6.1f}  mask {mask:5.1f}  rest {call - mask:6.1f}"
+                f"{rows:3} rows, prompt {prompt:4} {kind:5} call {call:6.1f}  mask {mask:5.1f}  rest {call - mask:5.1f}"
             )
 
 
