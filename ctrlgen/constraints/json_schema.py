@@ -8,9 +8,9 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctrlgen.constraints.schema.cost import IMPOSSIBLE, Costs
-from ctrlgen.constraints.schema.document import Document
-from ctrlgen.constraints.schema.writing import Whitespace, Writer
+from ctrlgen.constraints.json.cost import IMPOSSIBLE, Costs
+from ctrlgen.constraints.json.document import Document
+from ctrlgen.constraints.json.writing import Whitespace, Writer
 from ctrlgen.errors import InputError, SchemaError, UnsatisfiableError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _check_one_of(costs: Costs) -> None:
         for (i, a), (j, b) in itertools.combinations(enumerate(branches), 2):
             if costs.cost(frozenset((a, b))) < IMPOSSIBLE:
                 raise SchemaError(
-                    f"a value may satisfy both branch {i} and branch {j}, and then it must be refused, which is not enforced",
+                    f"a value may satisfy branch {i} and branch {j}; it must be refused then, which is not enforced",
                     pointer=document.pointers[index],
                     keyword="oneOf",
                     rewrite="anyOf, if such values are fine; else make the branches exclude each other",
@@ -167,7 +167,8 @@ def _from_text(text: str) -> Any:
 
         line = text.splitlines()[error.lineno - 1] if text.strip() else ""
         raise SchemaError(
-            f"this is not JSON: {error.msg} at line {error.lineno}, column {error.colno}\n{caret(line, error.colno - 1)}"
+            f"this is not JSON: {error.msg} at line {error.lineno}, column {error.colno}\n"
+            f"{caret(line, error.colno - 1)}"
         ) from None
     if not isinstance(schema, dict | bool):
         raise SchemaError("a schema is an object, true or false")
