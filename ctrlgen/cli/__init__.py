@@ -105,4 +105,4 @@ for command in (generate.generate, check.check, report.report, fetch.fetch, fetc
 
 def main() -> None:
     """Run the command line."""
-    app()
+    app(prog_name="ctrlgen")

@@ -27,7 +27,7 @@ OTHER_SPELLING = (
 
 def check(
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT|FILE|-]", help="A file, a text, or standard input (-, the default).")
+        str | None, typer.Argument(metavar="TEXT|FILE|-", help="A file, a text, or standard input (-, the default).")
     ] = None,
     schema: options.Schema = None,
     pydantic: options.Pydantic = None,

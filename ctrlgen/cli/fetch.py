@@ -23,7 +23,7 @@ class Stored(Enum):
 
 def fetch(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAMES]...", help="Which; default: smollm2, the default model.")
+        list[str] | None, typer.Argument(metavar="NAMES", help="Which; default: smollm2, the default model.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="The default model and all tokenizers.")] = False,
     dtype: Annotated[Stored, typer.Option(help="Of the model's weights on disk.")] = Stored.BF16,

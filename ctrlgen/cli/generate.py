@@ -32,7 +32,7 @@ class Dtype(Enum):
 
 
 def generate(
-    prompt: Annotated[str | None, typer.Argument(metavar="[PROMPT]", help="What the model goes on from.")] = None,
+    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="What the model goes on from.")] = None,
     schema: options.Schema = None,
     pydantic: options.Pydantic = None,
     regex: options.Regex = None,
