@@ -79,16 +79,21 @@ def edges_of(
 
 def _packed(items: Items) -> Items:
     """The same items without padding between them."""
-    if (items.starts[1:] == items.ends[:-1]).all() and items.ends[-1] == len(items.flat):
+    whole = items.starts[0] == 0 and items.ends[-1] == len(items.flat)
+    if whole and (items.starts[1:] == items.ends[:-1]).all():
         return items
-    return _reordered(items, np.arange(len(items)))
+    return _gathered(items, np.arange(len(items)))
 
 
 def _reordered(items: Items, order: NDArray[np.int64]) -> Items:
+    """The same items, which lie without padding between them, in another order."""
     if items.length:
-        rows = items.flat.reshape(-1, items.length) if len(items.flat) == len(items) * items.length else None
-        if rows is not None:
-            return Items(rows[order].reshape(-1), items.starts, items.ends, items.length)
+        rows = items.flat.reshape(-1, items.length)
+        return Items(rows[order].reshape(-1), items.starts, items.ends, items.length)
+    return _gathered(items, order)
+
+
+def _gathered(items: Items, order: NDArray[np.int64]) -> Items:
     bounds = np.zeros(len(items) + 1, np.int64)
     np.cumsum((items.ends - items.starts)[order], out=bounds[1:])
     tokens = np.empty(int(bounds[-1]), items.flat.dtype)

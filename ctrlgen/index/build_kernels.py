@@ -129,6 +129,26 @@ def gather_items(flat: Array, starts: Array, ends: Array, order: Array, tokens: 
             at += 1
 
 
+def merge_two(flat: Array, starts: Array, ends: Array, middle: int, count: int, order: Array) -> None:
+    """Write to order[count] the stable order of two sorted runs of items, 0 .. middle and middle .. count."""
+    left, right = 0, middle
+    for n in range(count):
+        if left < middle and right < count:
+            a, b = starts[left], starts[right]
+            while a < ends[left] and b < ends[right] and flat[a] == flat[b]:
+                a += 1
+                b += 1
+            first = a == ends[left] or (b < ends[right] and flat[a] < flat[b])
+        else:
+            first = left < middle
+        if first:
+            order[n] = left
+            left += 1
+        else:
+            order[n] = right
+            right += 1
+
+
 def merge_runs(
     tokens: Array,
     starts: Array,

@@ -8,7 +8,7 @@ keeps skewed catalogues cheap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -107,7 +107,7 @@ class DeviceIndex:
         row = np.zeros(-(-index.width // 32), np.uint32)
         for end in index.ends:
             row[end // 32] |= np.uint32(1 << end % 32)
-        made = cls(
+        return cls(
             tokens=column("tokens"),
             offsets=column("offsets"),
             symbol=column("symbol"),
@@ -121,10 +121,10 @@ class DeviceIndex:
             device=torch.device(device),
             passing=None,
         )
-        if index.passing is None:
-            return made
-        passing = made.filters(index.row_filters([None]))
-        return cls(**{**made.__dict__, "passing": passing})
+
+    def where(self, passing: RowFilters) -> DeviceIndex:
+        """The same arrays with a filter, of one row, for all rows."""
+        return replace(self, passing=self.filters(passing))
 
     def filters(self, filters: RowFilters) -> DeviceFilters:
         """Filters of each row, on this device; to be made once and used for many steps."""

@@ -91,8 +91,9 @@ class Filter:
         bits = int(self.words[word]) >> (place & 63) << (place & 63)
         while not bits:
             # the next word whose count has grown by the one after it
-            word = int(np.searchsorted(self.counts, self.counts[word] + int(self.words[word]).bit_count(), "right")) - 1
-            if word >= len(self.words) or not int(self.words[word]):
+            before = self.counts[word] + int(self.words[word]).bit_count()
+            word, last = int(np.searchsorted(self.counts, before, "right")) - 1, word
+            if word == last:
                 return self.size
             bits = int(self.words[word])
         return word * 64 + (bits & -bits).bit_length() - 1
@@ -142,15 +143,17 @@ class RowFilters:
         self.words.flags.writeable = self.counts.flags.writeable = False
 
     @classmethod
-    def of(cls, filters: Sequence[Filter | None], *, repeat: int = 1) -> RowFilters:
+    def of(cls, filters: Sequence[Filter | None], *, repeat: int = 1, empty: bool = False) -> RowFilters:
         """One filter (or None) for each query, each of them for ``repeat`` rows (the beams of the query).
+
+        With ``empty``, a filter may let nothing pass; its rows are dead.
 
         Raises:
             UnsatisfiableError: a filter lets nothing pass.
             InputError: the filters are not of one index.
         """
         for row, one in enumerate(filters):
-            if one is not None and not one.passing:
+            if one is not None and not one.passing and not empty:
                 raise UnsatisfiableError(f"the filter of row {row} lets none of the {one.size} items pass")
         distinct = list({id(one): one for one in filters if one is not None}.values())
         if not distinct:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from ctrlgen.index.layout import token_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ctrlgen.vocabulary import Vocabulary
 
 LONGEST = 65_000
 """Tokens an item may have."""
@@ -149,3 +151,29 @@ def refuse_tokens(items: Items, tokens: Sequence[int], what: str) -> None:
     if inside.any():
         item, token = owner[inside][0], items.flat[places[inside][0]]
         raise InputError(f"item {item} holds the token {token}, which is {what}")
+
+
+def end_ids(vocabulary: Vocabulary | None, eos: int | Iterable[int] | None) -> tuple[int, ...]:
+    """The ids that end an item, ascending.
+
+    Raises:
+        InputError: ``eos`` holds something else than ids, or other ids than those of the vocabulary.
+    """
+    if eos is None:
+        return () if vocabulary is None else vocabulary.eos
+    ends = tuple(sorted({int(end) for end in ([eos] if isinstance(eos, (int, np.integer)) else eos)}))
+    if ends and ends[0] < 0:
+        raise InputError(f"{ends[0]} in eos is not a token id")
+    if vocabulary is not None and ends != vocabulary.eos:
+        raise InputError(f"eos={list(ends)} differs from the end ids of the vocabulary, {list(vocabulary.eos)}")
+    return ends
+
+
+def meaningless_ids(vocabulary: Vocabulary) -> list[int]:
+    """Ids below the width that are neither text nor control."""
+    named = set(vocabulary.special.values())
+    return [
+        token
+        for token in range(vocabulary.width)
+        if token not in named and (token >= len(vocabulary) or vocabulary.tokens[token] is None)
+    ]

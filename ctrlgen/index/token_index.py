@@ -20,7 +20,8 @@ from ctrlgen.index import step_kernels, walk_kernels
 from ctrlgen.index.build import build, read_ids, read_weights
 from ctrlgen.index.compiled import compiled
 from ctrlgen.index.filters import Filter, RowFilters
-from ctrlgen.index.items import read_items, refuse_tokens
+from ctrlgen.index.item_ids import ItemIds
+from ctrlgen.index.items import end_ids, meaningless_ids, read_items, refuse_tokens
 from ctrlgen.index.layout import DEPTH, DONE, HI, LEAF, LO, LOST, NODE, Layout
 from ctrlgen.index.states import Candidates, check_step, kernel_array, lost_states
 from ctrlgen.vocabulary import Vocabulary
@@ -47,6 +48,7 @@ class TokenIndex:
         width: number of columns of masks.
         vocabulary: of the tokens, if there is one.
         passing: the items that may come out; all of them if None.
+        whole: with ``passing``, the index without it, whose arrays on devices are shared.
     """
 
     def __init__(
@@ -56,9 +58,11 @@ class TokenIndex:
         width: int,
         vocabulary: Vocabulary | None = None,
         passing: Filter | None = None,
+        whole: TokenIndex | None = None,
     ) -> None:
         self.layout, self.ends, self.width, self.passing = layout, ends, width, passing
-        self._vocabulary = vocabulary
+        self.item_ids = ItemIds(layout.ids, layout.count)
+        self.given_vocabulary, self._whole = vocabulary, whole or self
         self._devices: dict[str, DeviceIndex] = {}
         self._which: dict[int, NDArray[np.int64]] = {}
         self._rows: dict[int, NDArray[np.uint32]] = {}
@@ -99,12 +103,12 @@ class TokenIndex:
             UnsatisfiableError: there are no items.
             InputError: what is given is no catalogue of this vocabulary; the message names the item.
         """
-        given = _ends(vocabulary, eos)
+        given = end_ids(vocabulary, eos)
         width = vocabulary.width if vocabulary is not None and width is None else width
         read = read_items(items, offsets=offsets, pad=pad, width=width)
         refuse_tokens(read, given, "an end id; items are given without it")
         if vocabulary is not None:
-            refuse_tokens(read, _holes(vocabulary), "neither text nor a control token of the vocabulary")
+            refuse_tokens(read, meaningless_ids(vocabulary), "neither text nor a control token of the vocabulary")
         layout = build(read, read_ids(ids, len(read)), read_weights(weights, len(read)))
         if not given and bool((layout.symbol[1:] == 0).any()):
             raise InputError("an item is the beginning of another one, so ends must be told apart: pass eos=")
@@ -137,10 +141,10 @@ class TokenIndex:
         """
         chosen = np.asarray(which)
         if chosen.dtype == np.bool_:
-            return Filter.from_flags(self._at_ids(chosen))
+            return Filter.from_flags(self.item_ids.flags_at(chosen))
         if chosen.dtype.kind not in "iu" and len(chosen):
             raise InputError(f"a filter is made of integers (ids) or booleans (one an id), not of {chosen.dtype}")
-        return Filter.from_places(self._places(chosen.astype(np.int64).ravel()), self.layout.count)
+        return Filter.from_places(self.item_ids.places(chosen.astype(np.int64).ravel()), self.layout.count)
 
     def where(self, which: Filter | Any) -> TokenIndex:
         """The same index with only some of its items, sharing all arrays.
@@ -157,7 +161,7 @@ class TokenIndex:
         passing = passing if self.passing is None else self.passing & passing
         if not passing.passing:
             raise UnsatisfiableError(f"the filter lets none of the {len(self)} items pass")
-        return TokenIndex(self.layout, self.ends, self.width, self._vocabulary, passing)
+        return TokenIndex(self.layout, self.ends, self.width, self.given_vocabulary, passing, self._whole)
 
     def row_filters(self, filters: Sequence[Filter | None], *, beams: int = 1) -> RowFilters:
         """One filter (or None) for each query of a batch of ``beams`` rows a query, for ``step`` and the like."""
@@ -239,7 +243,7 @@ class TokenIndex:
         taken = kernel_array(tokens, np.int64)
         if taken.shape != states.shape[:1]:
             raise InputError(f"{len(states)} states need as many tokens, not {list(taken.shape)}")
-        after = np.empty_like(states)
+        after = np.empty((len(states), 4), np.int64)
         compiled(walk_kernels.move)(*self._trie, *self._filters(len(states), filters), states, taken, after)
         return after
 
@@ -247,9 +251,11 @@ class TokenIndex:
         """The same index with its arrays on a torch device, copied there once."""
         from ctrlgen.index.device import DeviceIndex
 
-        if str(device) not in self._devices:
-            self._devices[str(device)] = DeviceIndex.of(self, device)
-        return self._devices[str(device)]
+        key = str(device)
+        if key not in self._devices:
+            alone = self._whole is self
+            self._devices[key] = DeviceIndex.of(self, device) if alone else self._whole.on(device).where(self._one_row)
+        return self._devices[key]
 
     # items
 
@@ -261,12 +267,7 @@ class TokenIndex:
         places = np.arange(lo, hi)
         if self.passing is not None:
             places = places[self.passing.rank(places + 1) > self.passing.rank(places)]
-        return self.ids_at(places)
-
-    def ids_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64[M], the ids of the sorted items at ``places``."""
-        ids: NDArray[np.int64] = self.layout.ids[places].astype(np.int64) if len(self.layout.ids) else places
-        return ids
+        return self.item_ids.at(places)
 
     def tokens_at(self, place: int) -> NDArray[np.int64]:
         """int64[L], the tokens of the sorted item at ``place``, without an end."""
@@ -280,8 +281,8 @@ class TokenIndex:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The vocabulary given, or one that writes token 7 as ``<7>``."""
-        if self._vocabulary is not None:
-            return self._vocabulary
+        if self.given_vocabulary is not None:
+            return self.given_vocabulary
         if not self.ends:
             raise InputError("an index without end ids is not a constraint on texts: pass eos= to from_items")
         return Vocabulary([b"<%d>" % token for token in range(self.width)], eos=self.ends, width=self.width)
@@ -322,7 +323,7 @@ class TokenIndex:
         """int64[4], the state of a batch that a state of the Constraint protocol stands for."""
         layout = self.layout
         place, depth = divmod(number, self._stride)
-        if not 0 <= place < layout.edges + 2 * layout.count:
+        if not 0 <= number < self.state_count:
             raise InputError(f"{number} is not a state of this index")
         if place < layout.edges:
             hi = compiled(walk_kernels.end_of_edge)(layout.lo, layout.child, layout.count, place)
@@ -331,6 +332,11 @@ class TokenIndex:
         lo = place - layout.edges - (layout.count if node == DONE else 0)
         hi = compiled(walk_kernels.end_of_equals)(layout.tokens, layout.offsets, layout.length, layout.count, lo)
         return np.array([lo, hi, depth, node], np.int64)
+
+    @property
+    def state_count(self) -> int:
+        """States of the Constraint protocol are smaller than this."""
+        return (self.layout.edges + 2 * self.layout.count) * self._stride
 
     # inside
 
@@ -407,53 +413,3 @@ class TokenIndex:
     def _needed(self) -> int:
         """Number of columns logits must have at least."""
         return max((int(self.layout.tokens.max()), *self.ends)) + 1
-
-    @cached_property
-    def _by_id(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """The sorted items in the order of their ids, and the ids in that order."""
-        order = np.argsort(self.layout.ids, kind="stable")
-        return order, self.layout.ids[order]
-
-    def _places(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The places of all items that have one of the ids."""
-        if not len(self.layout.ids):
-            unknown = ids[(ids < 0) | (ids >= self.layout.count)]
-            places = ids
-        else:
-            order, known = self._by_id
-            first, last = np.searchsorted(known, ids), np.searchsorted(known, ids, side="right")
-            unknown = ids[first == last]
-            several = last - first
-            base = np.repeat(first - (np.cumsum(several) - several), several)
-            places = order[base + np.arange(len(base))]
-        if len(unknown):
-            raise InputError(f"no item has the id {unknown[0]}")
-        return places
-
-    def _at_ids(self, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """bool[N], the flag of each sorted item."""
-        largest = int(self.layout.ids.max()) if len(self.layout.ids) else self.layout.count - 1
-        if flags.ndim != 1 or len(flags) <= largest:
-            raise InputError(f"booleans of shape {list(flags.shape)} do not reach the largest id, {largest}")
-        return np.take(flags, self.layout.ids) if len(self.layout.ids) else flags[: self.layout.count]
-
-
-def _ends(vocabulary: Vocabulary | None, eos: int | Iterable[int] | None) -> tuple[int, ...]:
-    if eos is None:
-        return () if vocabulary is None else vocabulary.eos
-    ends = tuple(sorted({int(end) for end in ([eos] if isinstance(eos, (int, np.integer)) else eos)}))
-    if ends and ends[0] < 0:
-        raise InputError(f"{ends[0]} in eos is not a token id")
-    if vocabulary is not None and ends != vocabulary.eos:
-        raise InputError(f"eos={list(ends)} differs from the end ids of the vocabulary, {list(vocabulary.eos)}")
-    return ends
-
-
-def _holes(vocabulary: Vocabulary) -> list[int]:
-    """Ids below the width that are neither text nor control."""
-    named = set(vocabulary.special.values())
-    return [
-        token
-        for token in range(vocabulary.width)
-        if token not in named and (token >= len(vocabulary) or vocabulary.tokens[token] is None)
-    ]
