@@ -75,15 +75,16 @@ def _examined(document: Any) -> tuple[list[Entry], Specification | None]:
     while True:
         try:
             specification = JsonSchema(document)
-            return [*refused, *(_entry(*row) for row in specification.report())], specification
+            rows = [_entry(row.pointer, row.keyword, row.status) for row in specification.report()]
+            return [*refused, *rows], specification
         except SchemaError as error:
-            refused.append(_entry(f"#{error.pointer}", error.keyword, "refused", error.rewrite or _reason(error)))
+            refused.append(_entry(error.pointer, error.keyword, "refused", error.rewrite or _reason(error)))
             if not _taken_out(document, error.pointer, error.keyword):
                 return refused, None
 
 
 def _entry(pointer: str, keyword: str | None, status: str, note: str | None = None) -> Entry:
-    return {"pointer": pointer, "keyword": keyword, "status": status, "note": note}
+    return {"pointer": f"#{pointer.removeprefix('#')}", "keyword": keyword, "status": status, "note": note}
 
 
 def _reason(error: SchemaError) -> str:
