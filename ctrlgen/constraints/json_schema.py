@@ -8,9 +8,9 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctrlgen.constraints.json.cost import IMPOSSIBLE, Costs
-from ctrlgen.constraints.json.document import Document
-from ctrlgen.constraints.json.writing import Whitespace, Writer
+from ctrlgen.constraints.schema.cost import IMPOSSIBLE, Costs
+from ctrlgen.constraints.schema.document import Document
+from ctrlgen.constraints.schema.writing import Whitespace, Writer
 from ctrlgen.errors import InputError, SchemaError, UnsatisfiableError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class JsonSchema:
 
     Args:
         schema: a schema as a dict, a bool or JSON text; a Pydantic model; or a dataclass, TypedDict or other type that
-            pydantic's TypeAdapter takes.
+            pydantic's TypeAdapter takes. Of a type only declared keys are written, unless it says extra="allow".
         whitespace: "line" (one blank may follow each comma and colon), "compact" (no blanks) or "pretty" (up to 20
             blanks, tabs and line ends between all parts).
         max_digits: most digits of a number before the decimal point, and after it.
@@ -175,12 +175,34 @@ def _from_text(text: str) -> Any:
     return schema
 
 
+def _closed(schema: Any) -> Any:
+    """Objects with declared keys and no word on others have no others: the type would ignore them."""
+    if isinstance(schema, list):
+        return [_closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # below these keywords stand values and names, not schemas
+    kept = {"const", "enum", "default", "examples", "required"}
+    named = {"properties", "$defs", "patternProperties"}
+    closed = {
+        keyword: {name: _closed(inner) for name, inner in part.items()}
+        if keyword in named
+        else part
+        if keyword in kept
+        else _closed(part)
+        for keyword, part in schema.items()
+    }
+    if "properties" in closed and "additionalProperties" not in closed:
+        closed["additionalProperties"] = False
+    return closed
+
+
 def _from_type(kind: Any) -> tuple[Any, Any]:
     import pydantic
 
     try:
         adapter = pydantic.TypeAdapter(kind)
-        return adapter.json_schema(), adapter
+        return _closed(adapter.json_schema()), adapter
     except (pydantic.errors.PydanticUserError, TypeError, ValueError) as error:
         raise InputError(
             f"expected a JSON Schema (dict, bool or JSON text) or a type that pydantic knows, got {kind!r}: "

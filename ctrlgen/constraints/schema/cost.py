@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctrlgen.automaton import Automaton
@@ -38,7 +38,7 @@ class Costs:
         self.document, self.max_digits = document, max_digits
         self._shapes: dict[Demand, list[Shape]] = {}
         self._cost: dict[Demand, int] = {}
-        self._automata: dict[Any, Automaton] = {}
+        self._others_of: dict[Any, list[tuple[Automaton | None, Demand]]] = {}
 
     def shapes(self, demand: Demand) -> list[Shape]:
         """The shapes of a demand that some document has."""
@@ -103,48 +103,18 @@ class Costs:
 
     def number(self, shape: Number) -> Automaton:
         """The automaton of a number."""
-        if shape not in self._automata:
-            self._automata[shape] = self._number(shape)
-        return self._automata[shape]
-
-    def _number(self, shape: Number) -> Automaton:
-        low, high = shape.low, shape.high
-        if low is not None and high is not None and low[0] > high[0]:
-            return Automaton.empty()
-        if not shape.integer:
-            return number(
-                low=None if low is None else low[0],
-                high=None if high is None else high[0],
-                exclusive_low=low is not None and low[1],
-                exclusive_high=high is not None and high[1],
-                max_digits=self.max_digits,
-                max_fraction=self.max_digits,
-            )
-        first = None if low is None else _above(low)
-        last = None if high is None else _below(high)
-        if first is not None and last is not None and first > last:
-            return Automaton.empty()
-        step = None if shape.step == 1 else shape.step
-        return integer(first, last, self.max_digits, multiple_of=step)
+        return number_automaton(shape, self.max_digits)
 
     def text(self, shape: Text) -> Automaton:
         """The automaton of a string with patterns, its closing quote included."""
-        if shape not in self._automata:
-            found = json_body("all")
-            for pattern in shape.patterns:
-                found = found & compile_regex(pattern, dialect="ecma", search=True, json=True)
-            if shape.least or shape.most is not None:
-                most = "" if shape.most is None else shape.most
-                found = found & compile_regex(f"^[^]{{{shape.least},{most}}}$", dialect="ecma", search=True, json=True)
-            self._automata[shape] = found.then(QUOTE)
-        return self._automata[shape]
+        return text_automaton(shape)
 
     def others(self, shape: Object) -> list[tuple[Automaton | None, Demand]]:
         """Names not declared, in classes: (automaton of the name with its quote, None for any name; demand)."""
-        key = ("others", shape.names, shape.layers)
-        if key not in self._automata:
-            self._automata[key] = self._others(shape)  # type: ignore[assignment]
-        return self._automata[key]  # type: ignore[return-value]
+        key = (shape.names, shape.layers)
+        if key not in self._others_of:
+            self._others_of[key] = self._others(shape)
+        return self._others_of[key]
 
     def _others(self, shape: Object) -> list[tuple[Automaton | None, Demand]]:
         patterns = list(dict.fromkeys(pattern for layer, _ in shape.layers for pattern, _ in layer))
@@ -278,6 +248,53 @@ class ObjectPlan:
 
 
 QUOTE = Automaton.from_strings([b'"'])
+
+
+@lru_cache(maxsize=1024)
+def number_automaton(shape: Number, max_digits: int) -> Automaton:
+    """The automaton of a number; kept, since schemas ask for the same few."""
+    low, high = shape.low, shape.high
+    if low is not None and high is not None and low[0] > high[0]:
+        return Automaton.empty()
+    if not shape.integer:
+        return number(
+            low=None if low is None else low[0],
+            high=None if high is None else high[0],
+            exclusive_low=low is not None and low[1],
+            exclusive_high=high is not None and high[1],
+            max_digits=max_digits,
+            max_fraction=max_digits,
+        )
+    first = None if low is None else _above(low)
+    last = None if high is None else _below(high)
+    if first is not None and last is not None and first > last:
+        return Automaton.empty()
+    step = None if shape.step == 1 else shape.step
+    return integer(first, last, max_digits, multiple_of=step)
+
+
+@lru_cache(maxsize=256)
+def text_automaton(shape: Text) -> Automaton:
+    """The automaton of a string with patterns and lengths, its closing quote included."""
+    found = json_body("all")
+    for pattern in shape.patterns:
+        found = found & compile_regex(pattern, dialect="ecma", search=True, json=True)
+    if shape.least or shape.most is not None:
+        most = "" if shape.most is None else shape.most
+        found = found & compile_regex(f"^[^]{{{shape.least},{most}}}$", dialect="ecma", search=True, json=True)
+    return found.then(QUOTE)
+
+
+@cache
+def any_text() -> Automaton:
+    """Any string's inside with its closing quote, in all spellings."""
+    return json_body("all").then(QUOTE)
+
+
+@cache
+def any_name() -> Automaton:
+    """Any name's inside with its closing quote, in one spelling each."""
+    return json_body("canonical").then(QUOTE)
 
 
 def name_text(name: str) -> bytes:

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from ctrlgen.errors import ComplexityError, SchemaError
 
 ANNOTATIONS = frozenset(
-    "title description default examples deprecated readOnly writeOnly $comment $schema $defs definitions "
-    "discriminator $anchor contentMediaType contentEncoding example externalDocs xml".split()
+    """title description default examples deprecated readOnly writeOnly $comment $schema $defs definitions $anchor
+    discriminator contentMediaType contentEncoding example externalDocs xml""".split()  # noqa: SIM905
 )
 """Keywords that say nothing about which documents are valid."""
 

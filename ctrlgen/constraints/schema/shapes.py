@@ -227,7 +227,8 @@ def same(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
-    return type(a) in (int, Decimal) and type(b) in (int, Decimal) and a == b or type(a) is type(b) is str and a == b
+    numbers = type(a) in (int, Decimal) and type(b) in (int, Decimal)
+    return (numbers or type(a) is type(b) is str) and bool(a == b)
 
 
 def _frozen(value: Any) -> Any:
@@ -269,7 +270,7 @@ def _number_admits(schemas: list[dict[str, Any]], value: Decimal) -> bool:
         return False
     if number.high is not None and (value > number.high[0] or (number.high[1] and value == number.high[0])):
         return False
-    return number.step == 1 and not number.integer or value % number.step == 0
+    return not number.integer or value % number.step == 0
 
 
 def _object_admits(document: Document, flat: list[int], value: dict[str, Any]) -> bool:

@@ -6,15 +6,25 @@ no declared name can slip in as another. Blanks are bounded.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from ctrlgen.constraints.schema.cost import IMPOSSIBLE, QUOTE, ArrayPlan, Costs, ObjectPlan, name_text, scalar
+from ctrlgen.constraints.schema.cost import (
+    IMPOSSIBLE,
+    ArrayPlan,
+    Costs,
+    ObjectPlan,
+    any_name,
+    any_text,
+    name_text,
+    scalar,
+)
 from ctrlgen.constraints.schema.shapes import Array, Given, Number, Object, Shape, Text
 from ctrlgen.engine.network import END
-from ctrlgen.grammars.lowering import json_body
 from ctrlgen.grammars.regex import compile_regex
 
 if TYPE_CHECKING:
+    from ctrlgen.automaton import Automaton
     from ctrlgen.constraints.schema.flat import Demand
     from ctrlgen.engine.network import Network
 
@@ -22,7 +32,11 @@ Whitespace = Literal["compact", "line", "pretty"]
 MAX_RUN = 20
 """Most blanks in a row in pretty-printed text."""
 
-_BLANKS = rf"[ \t\n\r]{{0,{MAX_RUN}}}"
+
+@cache
+def blanks() -> Automaton:
+    """Up to MAX_RUN blanks, tabs and line ends."""
+    return compile_regex(rf"[ \t\n\r]{{0,{MAX_RUN}}}", dialect="ecma")
 
 
 class Writer:
@@ -38,9 +52,7 @@ class Writer:
     def __init__(self, network: Network, costs: Costs, whitespace: Whitespace) -> None:
         self.network, self.costs, self.whitespace = network, costs, whitespace
         self._values: dict[Demand, int] = {}
-        self._body = json_body("all").then(QUOTE)
-        self._name_body = json_body("canonical").then(QUOTE)
-        self._blanks = compile_regex(_BLANKS, dialect="ecma")
+        self._blanks = blanks()
         self._plans: dict[tuple[str, Shape], Any] = {}
         self._places: dict[tuple[Any, ...], int] = {}
 
@@ -62,7 +74,7 @@ class Writer:
         if isinstance(shape, Text):
             if shape.patterns:
                 return [network.literal(b'"', network.lexeme(self.costs.text(shape), END))]
-            return [network.literal(b'"', network.lexeme(self._body, END, least=shape.least, most=shape.most))]
+            return [network.literal(b'"', network.lexeme(any_text(), END, least=shape.least, most=shape.most))]
         if isinstance(shape, Array):
             return [network.literal(b"[", self._array(shape, 0))]
         return [network.literal(b"{", self._object(shape, 0, 0))]
@@ -154,7 +166,7 @@ class Writer:
         others = [(names, node) for names, node in others if node is not None]
         if others and others[0][0] is None:
             entries = [(text, self._member(plan, p, c) if p in offered else None) for p, text in enumerate(plan.texts)]
-            return self.network.keys(entries, others[0][1], self._name_body)
+            return self.network.keys(entries, others[0][1], any_name())
         nodes = [self.network.lexeme(names, node) for names, node in others if names is not None and node is not None]
         if offered:
             nodes.append(self.network.keys([(plan.texts[p], self._member(plan, p, c)) for p in sorted(offered)]))
