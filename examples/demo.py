@@ -76,9 +76,9 @@ def main() -> None:
     console.print(f"SmolLM2-135M-Instruct on {model.device}, loaded in {time.perf_counter() - begun:.1f} s")
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("generating", total=2)
-        free = cg.generate(model, tokenizer, prompts, max_new_tokens=160)
+        free = cg.generate(model, tokenizer, prompts, max_new_tokens=200)
         progress.advance(task)
-        held = cg.generate(model, tokenizer, prompts, constraint=cg.JsonSchema(Ticket), max_new_tokens=320)
+        held = cg.generate(model, tokenizer, prompts, constraint=cg.JsonSchema(Ticket), max_new_tokens=200)
         progress.advance(task)
     table = Table("message", "valid\nbefore", "valid\nafter", "tokens", "masks'\nshare", "record")
     for message, before, after in zip(MESSAGES, free, held, strict=True):

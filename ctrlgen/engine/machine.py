@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ctrlgen.constraint import Constraint
     from ctrlgen.vocabulary import Vocabulary
 
 FINISHED = 0
@@ -243,7 +244,7 @@ class Machine:
         return row
 
 
-def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> Machine:
+def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> Constraint:
     """The constraint of the network that ``build`` makes; build returns its start node.
 
     Raises:
@@ -261,7 +262,7 @@ def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> 
         return machine
     from ctrlgen.engine.pruned import Pruned
 
-    return Pruned(machine)  # type: ignore[return-value]
+    return Pruned(machine)
 
 
 __all__ = ["END", "FINISHED", "Machine", "compile_network"]
