@@ -12,10 +12,10 @@ _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?([zZ]|[+-]([01]
 _BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 
 FORMATS: dict[str, str] = {
-    "date": f"^{_DATE}$",
+    "date": f"^(?!0000){_DATE}$",
     "time": f"^{_TIME}$",
-    "date-time": f"^{_DATE}[tT]{_TIME}$",
+    "date-time": f"^(?!0000){_DATE}[tT]{_TIME}$",
     "uuid": f"^{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}$",
     "ipv4": rf"^{_BYTE}(\.{_BYTE}){{3}}$",
 }
-"""The year 0000 exists, and each month has its own length; at most nine digits of a second."""
+"""Each month has its own length, years run from 0001; at most nine digits of a second."""

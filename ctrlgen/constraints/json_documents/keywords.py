@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -135,8 +136,9 @@ ENFORCED: dict[str, _Form] = {
 }
 
 ANNOTATIONS = frozenset(
-    "$schema $id id $anchor $comment $defs definitions title description default example examples deprecated "
-    "readOnly writeOnly contentEncoding contentMediaType contentSchema externalDocs xml".split()
+    {"$schema", "$id", "id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default"}
+    | {"example", "examples", "deprecated", "readOnly", "writeOnly", "externalDocs", "xml"}
+    | {"contentEncoding", "contentMediaType", "contentSchema"}
 )
 
 _LATER = "this keyword cannot be enforced yet"
@@ -168,7 +170,18 @@ def examine(schema: Json, pointer: str, *, strict: bool) -> Iterator[Entry]:
     if isinstance(schema, bool):
         return
     for keyword, value in schema.items():
-        yield _entry(keyword, value, pointer, strict)
+        if keyword in ("$id", "id") and pointer and isinstance(value, str) and not value.startswith("#"):
+            yield _address(schema, keyword, pointer)
+        else:
+            yield _entry(keyword, value, pointer, strict)
+
+
+def _address(schema: dict[str, Json], keyword: str, pointer: str) -> Entry:
+    """A schema below the root with an address of its own, which changes what the references in it mean."""
+    if '"$ref"' not in json.dumps(schema):
+        return Entry(pointer, keyword, "annotation")
+    note = "references within a schema that has an address of its own are not followed"
+    return Entry(pointer, keyword, "refused", note, 'no address here, and "$ref": "#/..." from the root')
 
 
 def _entry(keyword: str, value: Json, pointer: str, strict: bool) -> Entry:
@@ -212,10 +225,6 @@ def _special(keyword: str, value: Json, pointer: str) -> Entry | None:
         if value is False:
             return Entry(pointer, keyword, "annotation")
         return Entry(pointer, keyword, "refused", _LATER)
-    if keyword in ("$id", "id") and pointer and isinstance(value, str) and not value.startswith("#"):
-        return Entry(
-            pointer, keyword, "refused", "a schema within a schema with an address of its own", "$defs and $ref"
-        )
     if keyword == "format" and isinstance(value, str) and value not in FORMATS:
         known = ", ".join(sorted(FORMATS))
         return Entry(pointer, keyword, "refused", f"{value!r} is none of the formats {known}", '"pattern"')

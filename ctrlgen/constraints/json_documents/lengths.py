@@ -39,6 +39,7 @@ class Lengths:
         self.expansion, self.max_digits = expansion, max_digits
         self.of: dict[Goal, int] = {}
         self._objects: dict[Object, ObjectLengths] = {}
+        self._settled: dict[Shape, int | None] = {}
         self._parents: defaultdict[Goal, set[Goal]] = defaultdict(set)
         self._order: list[Goal] = []
         self._children: dict[Goal, list[Goal]] = {}
@@ -47,6 +48,9 @@ class Lengths:
             # expanding these may meet further oneOfs
             self._reach([e.goal for e in expansion.exclusive if e.goal not in self._children])
         self._relax()
+        for known in self._objects.values():
+            known.forget()
+            known.check()
         self._check()
 
     # reachable goals
@@ -88,13 +92,22 @@ class Lengths:
         todo = dict.fromkeys(self._order)  # taken from the end: those below first, mostly
         while todo:
             goal, _ = todo.popitem()
-            lengths = [length for shape in self.expansion.shapes(goal) if (length := self.shape(shape)) is not None]
+            try:
+                lengths = [length for shape in self.expansion.shapes(goal) if (length := self._now(shape)) is not None]
+            except ComplexityError as error:
+                raise ComplexityError(f"#{self.expansion.pointer(goal)}: {error}") from error
             if lengths and min(lengths) < self.of.get(goal, 1 << 200):
                 self.of[goal] = min(lengths)
                 todo.update(dict.fromkeys(self._parents[goal]))
 
     def shape(self, shape: Shape) -> int | None:
         """Bytes of the shortest text of a shape; None if there is none."""
+        if shape not in self._settled:
+            self._settled[shape] = self._now(shape)
+        return self._settled[shape]
+
+    def _now(self, shape: Shape) -> int | None:
+        """The same, with the lengths known so far."""
         if isinstance(shape, Array):
             return ArrayLengths(shape, self.of).after(0, first=True)
         if isinstance(shape, Object):

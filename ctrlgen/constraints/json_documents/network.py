@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Whitespace = Literal["compact", "line", "pretty"]
 MAX_BLANKS = 20
-EAGER = 100
+EAGER = 8
 """Nodes built at once; the others when a text first meets them."""
 
 _INLINE = 8  # a union of more alternatives is one rule, wherever it is used

@@ -135,7 +135,7 @@ def schema_report(schema: object, *, strict: bool = True) -> list[Entry]:
     return [entry for part, pointer in Document(copy).walk() for entry in examine(part, pointer, strict=strict)]
 
 
-@lru_cache(64)
+@lru_cache(256)
 def _prepared(text: str, max_digits: int, strict: bool) -> Lengths:
     """Everything about a schema that does not depend on the vocabulary."""
     try:
