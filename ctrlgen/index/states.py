@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+INT64, FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
+
+
 class Candidates(NamedTuple):
     """The best continuations of groups of rows: numpy arrays, or tensors on the device of the logits.
 
@@ -39,9 +42,9 @@ def lost_states(*shape: int) -> NDArray[np.int64]:
     return states
 
 
-def kernel_array(array: Any, dtype: Any) -> NDArray[Any]:
+def kernel_array(array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """``array`` as kernels take it: of this dtype, contiguous, writable; a copy only where it has to be."""
-    if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
+    if type(array) is np.ndarray and array.dtype is dtype and array.flags.carray:
         return array
     return np.require(array, dtype, ["C", "W"])
 

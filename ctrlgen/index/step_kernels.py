@@ -93,14 +93,46 @@ def best_end(logs: Array, r: int, ends: Array) -> int:
     return int(best)
 
 
-def select(
+def prepare(
     tokens: Array,
     offsets: Array,
     length: int,
-    symbol: Array,
-    lo: Array,
     child: Array,
     branch: Array,
+    ends: Array,
+    states: Array,
+    logs: Array,
+    spans: Array,
+    codes: Array,
+    single: Array,
+) -> None:
+    """Look up what each row goes on with: spans[R, 2] of edges, or codes[R] and what single[R] adds to the score.
+
+    Short loops without branches to guess let the processor wait for many rows' memory at once.
+    """
+    taken = np.empty(states.shape[0], np.int64)
+    for r in range(states.shape[0]):
+        e, depth, start = states[r, NODE], states[r, DEPTH], states[r, LO]
+        first, last, code, token = np.int64(0), np.int64(0), np.int64(_STAY), np.int64(-1)
+        if e >= 0 and depth == branch[e]:
+            first, last = np.int64(child[e]), np.int64(child[e + 1])
+        elif e >= LEAF:
+            item = start * length if length > 0 else np.int64(offsets[start])
+            full = length if length > 0 else np.int64(offsets[start + 1]) - item
+            code = np.int64(_END if e == LEAF and depth == full else _FORCED)
+            if code == _FORCED:
+                token = np.int64(tokens[item + depth])
+        spans[r, 0], spans[r, 1], codes[r], taken[r] = first, last, code, token
+    for r in range(states.shape[0]):
+        single[r] = logs[r, taken[r]] if taken[r] >= 0 else np.float32(0.0)
+    for r in range(states.shape[0]):
+        if codes[r] == _END:
+            single[r] = logs[r, best_end(logs, r, ends)]
+
+
+def select(
+    symbol: Array,
+    lo: Array,
     ends: Array,
     words: Array,
     counts: Array,
@@ -108,6 +140,9 @@ def select(
     states: Array,
     scores: Array,
     logs: Array,
+    spans: Array,
+    codes: Array,
+    single: Array,
     first: int,
     last: int,
     heap: Array,
@@ -118,41 +153,27 @@ def select(
     """Collect the best continuations of rows first .. last; returns how many there are.
 
     The slots say where, in order, found[K, 2] (row and code) and values[K] (score) hold them.
-
     Candidates whose score is -inf or NaN are none.
     """
     size, seen, room = 0, 0, heap.shape[0]
     floor = np.float32(-np.inf)
     for r in range(first, last):
-        e, depth, start, stop = states[r, NODE], states[r, DEPTH], states[r, LO], states[r, HI]
         base, f = scores[r], which[r]
-        if e == LOST or not base > np.float32(-np.inf):
+        if states[r, NODE] == LOST or not base > np.float32(-np.inf):
             continue
+        start, stop, at, after, code = states[r, LO], states[r, HI], spans[r, 0], spans[r, 1], codes[r]
         if f >= 0 and rank(words, counts, f, start) == rank(words, counts, f, stop):
             continue
-        code, item, at, after = np.int64(_STAY), np.int64(0), np.int64(0), np.int64(0)
-        if e >= 0 and depth == branch[e]:
-            at, after = np.int64(child[e]), np.int64(child[e + 1])
-            if symbol[at] == 0:
-                if f < 0 or rank(words, counts, f, np.int64(lo[at + 1])) > rank(words, counts, f, start):
-                    code = at
-                at += 1
-        elif e != DONE:
-            item = start * length if length > 0 else np.int64(offsets[start])
-            full = length if length > 0 else np.int64(offsets[start + 1]) - item
-            code = np.int64(_END if e == LEAF and depth == full else _FORCED)
-        if after == 0 or code >= 0:
-            if e == DONE:
-                score = base
-            elif code == _FORCED:
-                score = base + logs[r, tokens[item + depth]]
-            else:
-                score = base + logs[r, best_end(logs, r, ends)]
-            if score > floor:
-                slot = offer(heap, slots, size, sort_key(score, seen))
-                found[slot, 0], found[slot, 1], values[slot] = r, code, score
-                size, seen = min(size + 1, room), seen + 1
-                floor = values[slots[0]] if size == room else floor
+        score = base + single[r]
+        if after > 0 and symbol[at] == 0:
+            if f < 0 or rank(words, counts, f, np.int64(lo[at + 1])) > rank(words, counts, f, start):
+                code, score = at, base + logs[r, best_end(logs, r, ends)]
+            at += 1
+        if (after == 0 or code >= 0) and score > floor:
+            slot = offer(heap, slots, size, sort_key(score, seen))
+            found[slot, 0], found[slot, 1], values[slot] = r, code, score
+            size, seen = min(size + 1, room), seen + 1
+            floor = values[slots[0]] if size == room else floor
         before = rank(words, counts, f, np.int64(lo[at])) if f >= 0 and after > 0 else np.int64(0)
         for j in range(at, after):
             if f >= 0:
@@ -187,9 +208,11 @@ def follow(
     out_tokens: Array,
     after: Array,
 ) -> None:
-    """Write the token of each chosen candidate, -1 for an ended row, and the state after it; all flat."""
-    for i in range(parents.shape[0]):
-        r, code = parents[i], codes[i]
+    """Write the token of each chosen candidate, -1 for an ended row, and the state after it."""
+    groups, room = parents.shape
+    for i in range(groups * room):
+        b, k = i // room, i % room
+        r, code = parents[b, k], codes[i]
         start, stop, depth, node, token = states[r, LO], states[r, HI], states[r, DEPTH], states[r, NODE], np.int64(-1)
         if code == _NOTHING:
             start, stop, depth, node = np.int64(0), np.int64(0), np.int64(0), np.int64(LOST)
@@ -206,8 +229,8 @@ def follow(
                 node = np.int64(DONE) if depth == full else node
         elif code >= 0 or code == _END:
             node, token = np.int64(DONE), np.int64(best_end(logs, r, ends))
-        out_tokens[i] = token
-        after[i, LO], after[i, HI], after[i, DEPTH], after[i, NODE] = start, stop, depth, node
+        out_tokens[b, k] = token
+        after[b, k, LO], after[b, k, HI], after[b, k, DEPTH], after[b, k, NODE] = start, stop, depth, node
 
 
 def beam_step(
@@ -225,29 +248,32 @@ def beam_step(
     states: Array,
     scores: Array,
     logs: Array,
-    groups: int,
     parents: Array,
     out_tokens: Array,
     out_scores: Array,
     after: Array,
 ) -> None:
-    """The best continuations of each group of rows, one group after the other in the output."""
-    beams, room = states.shape[0] // groups, parents.shape[0] // groups
+    """The best continuations of each group of rows; the output is [B, K], and [B, K, 4] for the states after."""
+    groups, room = parents.shape
+    beams = states.shape[0] // groups
     heap, slots = np.empty(room, np.int64), np.empty(room, np.int64)
     found, values = np.empty((room, 2), np.int64), np.empty(room, np.float32)
-    codes = np.empty(parents.shape[0], np.int64)
+    codes = np.empty(groups * room, np.int64)
+    spans, lone = np.empty((states.shape[0], 2), np.int64), np.empty(states.shape[0], np.int64)
+    single = np.empty(states.shape[0], np.float32)
+    prepare(tokens, offsets, length, child, branch, ends, states, logs, spans, lone, single)
     for b in range(groups):
         size = select(
-            tokens, offsets, length, symbol, lo, child, branch, ends, words, counts, which,
-            states, scores, logs, b * beams, (b + 1) * beams, heap, slots, found, values,
+            symbol, lo, ends, words, counts, which, states, scores, logs, spans, lone, single,
+            b * beams, (b + 1) * beams, heap, slots, found, values,
         )  # fmt: skip
         for i in range(room):
-            place, slot = b * room + i, slots[i]
+            slot = slots[i]
             if i < size:
-                parents[place], codes[place], out_scores[place] = found[slot, 0], found[slot, 1], values[slot]
+                parents[b, i], codes[b * room + i], out_scores[b, i] = found[slot, 0], found[slot, 1], values[slot]
             else:
-                parents[place], codes[place], out_scores[place] = b * beams, _NOTHING, -np.inf
+                parents[b, i], codes[b * room + i], out_scores[b, i] = b * beams, _NOTHING, -np.inf
     follow(tokens, offsets, length, symbol, lo, child, ends, states, logs, parents, codes, out_tokens, after)
 
 
-PARTS = (ones_below, rank, sort_key, offer, sink, sort_heap, best_end, select, follow)
+PARTS = (ones_below, rank, sort_key, offer, sink, sort_heap, best_end, prepare, select, follow)

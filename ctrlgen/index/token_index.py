@@ -23,7 +23,7 @@ from ctrlgen.index.filters import Filter, RowFilters
 from ctrlgen.index.item_ids import ItemIds
 from ctrlgen.index.items import end_ids, meaningless_ids, read_items, refuse_tokens
 from ctrlgen.index.layout import DEPTH, DONE, HI, LEAF, LO, LOST, NODE, Layout
-from ctrlgen.index.states import Candidates, check_step, kernel_array, lost_states
+from ctrlgen.index.states import FLOAT32, INT64, Candidates, check_step, kernel_array, lost_states
 from ctrlgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -232,15 +232,15 @@ class TokenIndex:
 
     def masks(self, states: Any, *, filters: RowFilters | None = None) -> NDArray[np.uint32]:
         """uint32[R, ceil(width / 32)], the allowed tokens of each state int64[R, 4]; no bit for a dead one."""
-        states = kernel_array(states, np.int64)
+        states = kernel_array(states, INT64)
         rows = np.zeros((len(states), -(-self.width // 32)), np.uint32)
         compiled(walk_kernels.fill_masks)(*self._trie, *self._filters(len(states), filters), states, rows)
         return rows
 
     def advance_states(self, states: Any, tokens: Any, *, filters: RowFilters | None = None) -> NDArray[np.int64]:
         """int64[R, 4], the states after one token each; dead where it is refused. An ended row takes -1."""
-        states = kernel_array(states, np.int64)
-        taken = kernel_array(tokens, np.int64)
+        states = kernel_array(states, INT64)
+        taken = kernel_array(tokens, INT64)
         if taken.shape != states.shape[:1]:
             raise InputError(f"{len(states)} states need as many tokens, not {list(taken.shape)}")
         after = np.empty((len(states), 4), np.int64)
@@ -396,18 +396,16 @@ class TokenIndex:
         rows = len(states)
         if logs.shape[1] < self._needed:
             raise InputError(f"logits have {logs.shape[1]} columns, but ids go up to {self._needed - 1}")
-        groups = rows // beams
-        parents, tokens = np.empty(groups * k, np.int64), np.empty(groups * k, np.int64)
-        values, after = np.empty(groups * k, np.float32), np.empty((groups * k, 4), np.int64)
-        compiled(step_kernels.beam_step)(
-            *self._trie, *self._filters(rows, filters), kernel_array(states, np.int64),
-            kernel_array(scores, np.float32), kernel_array(logs, np.float32), groups,
-            parents, tokens, values, after,
+        shape = (rows // beams, k)
+        out = Candidates(
+            np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.float32),
+            np.empty((*shape, 4), np.int64),
         )  # fmt: skip
-        shape = (groups, k)
-        return Candidates(
-            parents.reshape(shape), tokens.reshape(shape), values.reshape(shape), after.reshape(*shape, 4)
-        )
+        compiled(step_kernels.beam_step)(
+            *self._trie, *self._filters(rows, filters), kernel_array(states, INT64), kernel_array(scores, FLOAT32),
+            kernel_array(logs, FLOAT32), out.parents, out.tokens, out.scores, out.states,
+        )  # fmt: skip
+        return out
 
     @cached_property
     def _needed(self) -> int:
