@@ -5,6 +5,7 @@ items.py         reading a catalogue
 sorting.py       its lexicographic order
 build.py         from items to arrays
 token_index.py   TokenIndex: the Constraint, and steps over batches on the host
+numbering.py     states of a batch as the single numbers of the Constraint protocol
 filters.py       parts of a catalogue, switched on and off between steps
 item_ids.py      what items are called
 prior.py         weights of items: mass below a state, exact samples

@@ -39,11 +39,12 @@ class Column:
     """An array of unsigned integers as torch can hold it."""
 
     values: Tensor
-    bits: int
+    bits: int | None
 
     def __getitem__(self, places: Tensor) -> Tensor:
         """int64, the values at the places."""
-        return self.values[places].long() & self.bits
+        found = self.values[places].long()
+        return found if self.bits is None else found & self.bits
 
 
 class DeviceFilters(NamedTuple):
@@ -60,8 +61,7 @@ class Expansion(NamedTuple):
     place: Tensor
     symbol: Tensor
     valid: Tensor
-    lo: Tensor
-    hi: Tensor
+    fan: Tensor
     branching: Tensor
 
 
@@ -76,6 +76,7 @@ class DeviceIndex:
         end_row: int32[W], the mask of the end ids.
         widest: the greatest number of children there is; a width that is always enough.
         device: where all this lies.
+        lost: int64[4], the state from which nothing follows.
         passing: the filter of all rows, or None.
     """
 
@@ -90,6 +91,7 @@ class DeviceIndex:
     end_row: Tensor
     widest: int
     device: torch.device
+    lost: Tensor
     passing: DeviceFilters | None
 
     @classmethod
@@ -102,7 +104,8 @@ class DeviceIndex:
         def column(name: str) -> Column:
             array = getattr(layout, name)
             signed, bits = _SIGNED[array.dtype.type]
-            return Column(torch.tensor(array.view(signed), device=device), bits)
+            fits = not array.size or int(array.max()) <= np.iinfo(signed).max
+            return Column(torch.tensor(array.view(signed), device=device), None if fits else bits)
 
         row = np.zeros(-(-index.width // 32), np.uint32)
         for end in index.ends:
@@ -119,6 +122,7 @@ class DeviceIndex:
             end_row=torch.tensor(row.view(np.int32), device=device),
             widest=int(np.diff(layout.child.astype(np.int64)).max()),
             device=torch.device(device),
+            lost=torch.tensor([0, 0, 0, LOST], device=device),
             passing=None,
         )
 
@@ -203,20 +207,14 @@ class DeviceIndex:
         found = torch.where(tokens >= 0, found, node == DONE)
         if not len(self.ends):
             found |= node == DONE
-        last = place + 1 == first + fan
-        after = self._after(
-            states,
-            torch.where(branching, place, -1),
-            torch.where(branching, self.lo[place], lo),
-            torch.where(branching & ~last, self.lo[(place + 1).clamp(max=len(self.lo.values) - 1)], hi),
-            ending | (node == DONE),
-        )
+        low, high = self._interval(lo, hi, branching, place, place + 1 == first + fan)
+        after = self._after(states, torch.where(branching, place, -1), low, high, ending | (node == DONE))
         own = self._own(filters, len(states))
         if own is not None:
             which = own.which
             alive = _rank(own, which, after[:, 1]) > _rank(own, which, after[:, 0])
             found &= alive | (which < 0)
-        return torch.where(found[:, None], after, self._lost())
+        return torch.where(found[:, None], after, self.lost)
 
     # inside
 
@@ -262,7 +260,7 @@ class DeviceIndex:
         return at, self.offsets[lo + 1] - at
 
     def _expand(self, states: Tensor, width: int, filters: DeviceFilters | None) -> Expansion:
-        """The continuations of each row in ``width`` columns: edge, symbol, whether there is one, interval."""
+        """The continuations of each row in ``width`` columns: edge, symbol, whether there is one."""
         import torch
 
         first, fan, branching = self._fan(states)
@@ -272,13 +270,21 @@ class DeviceIndex:
         valid = column < fan[:, None]
         single = self._single(states)
         symbol = torch.where(branching[:, None], self.symbol[place], single[:, None])
-        lo = torch.where(branching[:, None], self.lo[place], states[:, :1])
-        inner = branching[:, None] & (column + 1 < fan[:, None])
-        hi = torch.where(inner, self.lo[(place + 1).clamp(max=edges - 1)], states[:, 1:2])
         if filters is not None:
             which = filters.which[:, None]
+            last = column + 1 == fan[:, None]
+            lo, hi = self._interval(states[:, :1], states[:, 1:2], branching[:, None], place, last)
             valid = valid & ((_rank(filters, which, hi) > _rank(filters, which, lo)) | (which < 0))
-        return Expansion(place, symbol, valid, lo, hi, branching)
+        return Expansion(place, symbol, valid, fan, branching)
+
+    def _interval(
+        self, lo: Tensor, hi: Tensor, branching: Tensor, place: Tensor, last: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """int64 twice, the items below an edge; those of the state itself where it does not branch."""
+        import torch
+
+        behind = self.lo[(place + 1).clamp(max=len(self.lo.values) - 1)]
+        return torch.where(branching, self.lo[place], lo), torch.where(branching & ~last, behind, hi)
 
     def _scores(self, states: Tensor, scores: Tensor, logs: Tensor, found: Expansion) -> tuple[Tensor, Tensor]:
         """float32[R, width], the score of each continuation, -inf for none, and int64[R, width] its token."""
@@ -307,18 +313,14 @@ class DeviceIndex:
         flat = torch.nn.functional.pad(flat, (0, missing))
         parents = flat // width + torch.arange(len(groups), device=self.device)[:, None] * beams
         row, column = parents.flatten(), (flat % width).flatten()
-        symbol, branching = found.symbol[row, column], found.branching[row]
-        after = self._after(
-            states[row],
-            torch.where(branching, found.place[row, column], -1),
-            found.lo[row, column],
-            found.hi[row, column],
-            symbol == 0,
-        )
+        symbol, branching, place = found.symbol[row, column], found.branching[row], found.place[row, column]
+        origin = states[row]
+        lo, hi = self._interval(origin[:, 0], origin[:, 1], branching, place, column + 1 == found.fan[row])
+        after = self._after(origin, torch.where(branching, place, -1), lo, hi, symbol == 0)
         dead = values == -torch.inf
-        after = torch.where(dead.view(-1, 1), self._lost(), after)
+        after = torch.where(dead.view(-1, 1), self.lost, after)
         base = torch.arange(len(groups), device=self.device)[:, None] * beams
-        overflow = (self._fan(states)[1] > width).any()
+        overflow = (found.fan > width).any()
         return Candidates(
             torch.where(dead, base, parents),
             torch.where(dead, -1, token[row, column].view_as(flat)),
@@ -350,11 +352,6 @@ class DeviceIndex:
             less = self.symbol[middle.clamp(max=len(self.symbol.values) - 1)] < wanted
             low, high = torch.where(less & (low < high), middle + 1, low), torch.where(less, high, middle)
         return low.clamp(max=len(self.symbol.values) - 1)
-
-    def _lost(self) -> Tensor:
-        import torch
-
-        return torch.tensor([0, 0, 0, LOST], device=self.device)
 
 
 def _rank(filters: DeviceFilters, which: Tensor, places: Tensor) -> Tensor:

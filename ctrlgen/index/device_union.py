@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctrlgen.index.layout import LOST, NODE
 from ctrlgen.index.states import Candidates
 
 if TYPE_CHECKING:
@@ -51,6 +50,5 @@ def union_step(
         for p, (part, one) in enumerate(zip(parts, own, strict=True))
     ]
     after = torch.stack(moved, 1).view(*parents.shape, len(parts), 4)
-    after[dead] = 0
-    after[..., NODE] = torch.where(dead[..., None], LOST, after[..., NODE])
+    after = torch.where(dead[..., None, None], parts[0].lost, after)
     return Candidates(parents, tokens, totals, after)

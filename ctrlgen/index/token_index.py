@@ -23,6 +23,7 @@ from ctrlgen.index.filters import Filter, RowFilters
 from ctrlgen.index.item_ids import ItemIds
 from ctrlgen.index.items import end_ids, meaningless_ids, read_items, refuse_tokens
 from ctrlgen.index.layout import DEPTH, DONE, HI, LEAF, LO, LOST, NODE, Layout
+from ctrlgen.index.numbering import number_of, state_count, state_of
 from ctrlgen.index.states import FLOAT32, INT64, Candidates, check_step, kernel_array, lost_states
 from ctrlgen.vocabulary import Vocabulary
 
@@ -70,7 +71,6 @@ class TokenIndex:
             layout.tokens, layout.offsets, layout.length, layout.symbol, layout.lo, layout.child, layout.branch,
             np.array(ends, np.int64),
         )  # fmt: skip
-        self._stride = layout.longest + 1
         self._one_row = RowFilters.of([passing])
 
     @classmethod
@@ -290,13 +290,14 @@ class TokenIndex:
     @cached_property
     def start(self) -> int:
         """The state of the empty text."""
-        return self._number(self._root)
+        return number_of(self.layout, self._root)
 
     def advance(self, state: int, token: int) -> int:
         """The state after ``token``, or DEAD when it is refused."""
         if state == DEAD or token < 0:
             return DEAD
-        return self._number(self.advance_states(self.state(state)[None], np.array([token], np.int64))[0])
+        after = self.advance_states(self.state(state)[None], np.array([token], np.int64))
+        return number_of(self.layout, after[0])
 
     def mask(self, state: int) -> NDArray[np.uint32]:
         """uint32[ceil(width / 32)], read-only, the tokens that may follow."""
@@ -321,22 +322,12 @@ class TokenIndex:
 
     def state(self, number: int) -> NDArray[np.int64]:
         """int64[4], the state of a batch that a state of the Constraint protocol stands for."""
-        layout = self.layout
-        place, depth = divmod(number, self._stride)
-        if not 0 <= number < self.state_count:
-            raise InputError(f"{number} is not a state of this index")
-        if place < layout.edges:
-            hi = compiled(walk_kernels.end_of_edge)(layout.lo, layout.child, layout.count, place)
-            return np.array([layout.lo[place], hi, depth, place], np.int64)
-        node = LEAF if place < layout.edges + layout.count else DONE
-        lo = place - layout.edges - (layout.count if node == DONE else 0)
-        hi = compiled(walk_kernels.end_of_equals)(layout.tokens, layout.offsets, layout.length, layout.count, lo)
-        return np.array([lo, hi, depth, node], np.int64)
+        return state_of(self.layout, number)
 
     @property
     def state_count(self) -> int:
         """States of the Constraint protocol are smaller than this."""
-        return (self.layout.edges + 2 * self.layout.count) * self._stride
+        return state_count(self.layout)
 
     # inside
 
@@ -344,15 +335,6 @@ class TokenIndex:
     def _root(self) -> NDArray[np.int64]:
         node = 0 if self.layout.edges > 1 else LEAF
         return np.array([0, self.layout.count, 0, node], np.int64)
-
-    def _number(self, state: NDArray[np.int64]) -> int:
-        """The inverse of ``state``; DEAD for a dead one. Edge and depth name a state, and so do item and depth."""
-        lo, node = int(state[LO]), int(state[NODE])
-        if node == LOST:
-            return DEAD
-        edges, count = self.layout.edges, self.layout.count
-        place = node if node >= 0 else edges + lo + (count if node == DONE else 0)
-        return place * self._stride + int(state[DEPTH])
 
     def _shortest(self, state: NDArray[np.int64]) -> int:
         """Length of the shortest item below; where some are filtered out, of the first one that passes."""
