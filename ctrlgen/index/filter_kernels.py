@@ -25,6 +25,19 @@ def count_words(words: Array, counts: Array) -> Any:
     return total
 
 
+def pack_flags(eights: Array, words: Array) -> None:
+    """Write one bit a flag; eights: uint64, eight flags of one byte (0 or 1) each.
+
+    The product moves the lowest bit of each byte into the highest byte, the first flag to the lowest place.
+    """
+    for i in range(eights.shape[0] // 8):
+        word = np.uint64(0)
+        for k in range(8):
+            bits = (eights[8 * i + k] * np.uint64(0x0102040810204080)) >> np.uint64(56)
+            word |= bits << np.uint64(8 * k)
+        words[i] = word
+
+
 def set_bits(words: Array, places: Array) -> None:
     """Set the bit of each place."""
     for i in range(places.shape[0]):

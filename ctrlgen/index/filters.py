@@ -63,9 +63,12 @@ class Filter:
     @classmethod
     def from_flags(cls, flags: NDArray[np.bool_]) -> Filter:
         """The filter that lets the sorted items pass whose flag is set; flags: bool[N]."""
-        packed = np.packbits(flags, bitorder="little")
         words = np.zeros(len(flags) // 64 + 1, np.uint64)
-        words.view(np.uint8)[: len(packed)] = packed
+        flags = np.ascontiguousarray(flags)
+        whole = len(flags) // 64 * 64
+        compiled(filter_kernels.pack_flags)(flags[:whole].view(np.uint64), words)
+        rest = np.flatnonzero(flags[whole:]).tolist()
+        words[-1] = sum(1 << place for place in rest)
         return cls.from_words(words, len(flags))
 
     def places(self) -> NDArray[np.int64]:

@@ -45,6 +45,8 @@ class ItemIds:
     def known_places(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As ``places``, and the ids that no item has."""
         if not len(self.ids):
+            if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < self.count):
+                return ids, ids[:0]
             known = (ids >= 0) & (ids < self.count)
             return ids[known], ids[~known]
         order, sorted_ids = self._by_id
