@@ -74,6 +74,7 @@ class DeviceIndex:
         length: the length all items have, or 0.
         ends: int64[E], the end ids.
         end_row: int32[W], the mask of the end ids.
+        width: how many columns logits must have at least.
         widest: the greatest number of children there is; a width that is always enough.
         device: where all this lies.
         lost: int64[4], the state from which nothing follows.
@@ -89,6 +90,7 @@ class DeviceIndex:
     length: int
     ends: Tensor
     end_row: Tensor
+    width: int
     widest: int
     device: torch.device
     lost: Tensor
@@ -120,6 +122,7 @@ class DeviceIndex:
             length=layout.length,
             ends=torch.tensor(index.ends, dtype=torch.int64, device=device),
             end_row=torch.tensor(row.view(np.int32), device=device),
+            width=index.width,
             widest=int(np.diff(layout.child.astype(np.int64)).max()),
             device=torch.device(device),
             lost=torch.tensor([0, 0, 0, LOST], device=device),
@@ -173,7 +176,7 @@ class DeviceIndex:
         """
         scores = log_probs.new_zeros(len(log_probs)) if scores is None else scores
         k = beams if k is None else k
-        check_step(states, scores, log_probs, k, beams)
+        check_step(states, scores, log_probs, k, beams, self.width)
         width = self.width_of(states) if width is None else width
         found = self._expand(states, width, self._own(filters, len(states)))
         totals, token = self._scores(states, scores.float(), log_probs, found)

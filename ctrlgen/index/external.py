@@ -68,8 +68,11 @@ def build_file(
         width = vocabulary.width if vocabulary is not None and width is None else width
         runs = _Runs(folder, given, meaningless_ids(vocabulary) if vocabulary is not None else [], width, pad)
         report = progress or (lambda stage, done, total: None)
-        for chunk in chunks:
-            runs.add(chunk)
+        for number, chunk in enumerate(chunks):
+            try:
+                runs.add(chunk)
+            except InputError as error:
+                raise InputError(f"chunk {number}: {error}") from error
             report("sort", runs.count, 0)
         _assemble(target, runs, vocabulary, report)
     finally:

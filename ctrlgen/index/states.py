@@ -49,7 +49,7 @@ def kernel_array(array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.require(array, dtype, ["C", "W"])
 
 
-def check_step(states: Any, scores: Any, logs: Any, k: int, beams: int) -> None:
+def check_step(states: Any, scores: Any, logs: Any, k: int, beams: int, width: int) -> None:
     """Raise unless the arguments of a step fit together.
 
     Raises:
@@ -63,5 +63,7 @@ def check_step(states: Any, scores: Any, logs: Any, k: int, beams: int) -> None:
             f"{rows} states need scores [{rows}] and logits [{rows}, V], not {list(scores.shape)} and "
             f"{list(logs.shape)}"
         )
+    if logs.shape[1] < width:
+        raise InputError(f"logits have {logs.shape[1]} columns, but ids may go up to {width - 1}")
     if beams < 1 or rows % beams or k < 1:
         raise InputError(f"{rows} rows are not groups of {beams} beams each, or k={k} is not positive")

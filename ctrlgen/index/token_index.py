@@ -183,7 +183,7 @@ class TokenIndex:
         """The k best continuations of each row.
 
         Args:
-            states: int64[R, 4].
+            states: int64[R, 4], made by this index; no others may be passed.
             log_probs: floating[R, V], on any device; logits do as well where only the order within a row counts.
             k: how many; a row with fewer has dead slots: score -inf, token -1.
             scores: float32[R], added to each row's; 0 by default.
@@ -374,10 +374,8 @@ class TokenIndex:
     def _best_on_host(
         self, states: Any, scores: Any, logs: Any, beams: int, k: int, filters: RowFilters | None
     ) -> Candidates:
-        check_step(states, scores, logs, k, beams)
+        check_step(states, scores, logs, k, beams, self.width)
         rows = len(states)
-        if logs.shape[1] < self._needed:
-            raise InputError(f"logits have {logs.shape[1]} columns, but ids go up to {self._needed - 1}")
         shape = (rows // beams, k)
         out = Candidates(
             np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.float32),
@@ -388,8 +386,3 @@ class TokenIndex:
             kernel_array(logs, FLOAT32), out.parents, out.tokens, out.scores, out.states,
         )  # fmt: skip
         return out
-
-    @cached_property
-    def _needed(self) -> int:
-        """Number of columns logits must have at least."""
-        return max((int(self.layout.tokens.max()), *self.ends)) + 1

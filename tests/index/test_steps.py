@@ -231,3 +231,25 @@ def test_refuses_shapes_that_do_not_fit():
         index.advance_states(states, np.zeros(3, np.int64))
     with pytest.raises(UnsatisfiableError, match="row 1"):
         index.row_filters([None, index.filter([])])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("width", "longest"), [(300, 12), (70_000, 300)])
+def test_torch_equals_the_kernels_on_many_items(device, width, longest):
+    rng = np.random.default_rng(width)
+    # tokens are drawn with a skew, and many items begin with another one
+    lengths = rng.integers(1, longest + 1, 3000)
+    items = [(rng.random(length) ** 6 * (width - 1)).astype(np.int64) for length in lengths]
+    items += [item[: len(item) // 2 + 1] for item in items[:1000]]
+    index = TokenIndex.from_items(items, eos=width - 1, width=width)
+    index = index.where(rng.random(len(items)) < 0.7)
+    states, scores = index.start_states(2, beams=20), np.zeros(40, np.float32)
+    for _ in range(8):
+        logs = rng.standard_normal((40, width)).astype(np.float32)
+        host = index.beam_step(states, scores, logs, beams=20)
+        there = torch_step(index, device, 20)(states, scores, logs)
+        for one, other in zip(host[:4], there[:4], strict=True):
+            assert np.array_equal(one, other.numpy())
+        moved = index.advance_states(states[host.parents.ravel()], host.tokens.ravel())
+        assert np.array_equal(moved[host.tokens.ravel() >= 0], host.states.reshape(-1, 4)[host.tokens.ravel() >= 0])
+        states, scores = host.states.reshape(-1, 4), host.scores.reshape(-1)

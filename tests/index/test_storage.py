@@ -144,9 +144,9 @@ def test_an_interrupted_build_leaves_nothing_and_can_be_started_again(tmp_path):
     [
         ([], {}, UnsatisfiableError, "empty"),
         ([[]], {}, UnsatisfiableError, "empty"),
-        ([[[1]], ([[2]], [5])], {}, InputError, "either all chunks"),
+        ([[[1]], ([[2]], [5])], {}, InputError, "chunk 1: either all chunks"),
         ([[[1]], [[1, 2]]], {}, InputError, "pass eos="),
-        ([[[1]], [[9]]], {"width": 9}, InputError, "item 0 holds the token 9"),
+        ([[[1]], [[9]]], {"width": 9}, InputError, "chunk 1: item 0 holds the token 9"),
         ([[[8]]], {"eos": 8}, InputError, "end id"),
         ([[[1]]], {"eos": 8, "width": 4}, InputError, "below the width 4"),
     ],
