@@ -145,9 +145,8 @@ class Lexicon:
 
     def shortest_byte(self, state: int) -> int:
         """The byte (least of several) on the shortest way to acceptance."""
-        row = self._step.array[state]
         want = self.shortest[state] - 1
-        return next(b for b in np.flatnonzero(row >= 0).tolist() if self.shortest[row[b]] == want)
+        return next(byte for byte, target in self.ways(state) if self.shortest[target] == want)
 
     def ways(self, state: int) -> list[tuple[int, int]]:
         """(byte, state after it) for each possible byte; kept, since names ask again and again."""

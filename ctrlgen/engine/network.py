@@ -117,7 +117,10 @@ class Network:
 
     def _other_way(self, edges: Sequence[tuple[int, int, int]], base: int, other: int) -> tuple[int, int]:
         """Cost of the shortest way on through the base, which bytes of the edges do not take, and -3 - its byte."""
-        taken = [byte for low, high, _ in edges for byte in range(low, high + 1)]
+        taken = {byte for low, high, _ in edges for byte in range(low, high + 1)}
+        likely = self.lexicon.shortest_byte(base)
+        if likely not in taken:
+            return self.lexicon.shortest[base] + self.cost[other], -3 - likely
         ways = [
             (1 + self.lexicon.shortest[target] + self.cost[other], -3 - byte)
             for byte, target in self.lexicon.ways(base)

@@ -193,7 +193,7 @@ _leaves = st.one_of(
 schemas = st.recursive(_leaves, _schemas, max_leaves=6)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(schemas, st.lists(_values, min_size=3, max_size=8))
 def test_random_schemas_agree_with_an_independent_validator(schema: Any, documents: list[Any]) -> None:
     try:

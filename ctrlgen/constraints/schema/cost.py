@@ -276,6 +276,8 @@ def number_automaton(shape: Number, max_digits: int) -> Automaton:
 @lru_cache(maxsize=256)
 def text_automaton(shape: Text) -> Automaton:
     """The automaton of a string with patterns and lengths, its closing quote included."""
+    if shape.most is not None and shape.least > shape.most:
+        return Automaton.empty()
     found = json_body("all")
     for pattern in shape.patterns:
         found = found & compile_regex(pattern, dialect="ecma", search=True, json=True)
