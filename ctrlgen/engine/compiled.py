@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from ctrlgen.engine.machine import compile_network
+from ctrlgen.engine.machine import Machine, compile_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -32,9 +32,11 @@ def compiled(specification: Hashable, vocabulary: Vocabulary, build: Callable[[N
     """
     key = (specification, vocabulary)
     with _lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-            return _kept[key]
+        known = _kept.pop(key, None)
+        # states are never forgotten, so one used for very long is replaced; who still holds it keeps it
+        if known is not None and not (isinstance(known, Machine) and known.worn):
+            _kept[key] = known
+            return known
     # outside the lock: another thread may compile the same meanwhile, which costs time but no correctness
     constraint = compile_network(vocabulary, build)
     with _lock:

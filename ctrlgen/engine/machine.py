@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 FINISHED = 0
 """The state after an EOS id: it allows the EOS ids and nothing else."""
 
+WORN_STATES, WORN_STACKS = 200_000, 1_000_000
+
 _Configurations = tuple[tuple[int, int], ...]
 _MAX_WORK = 1 << 22
 _MAX_MOVES = 1 << 20
@@ -116,6 +118,11 @@ class Machine:
     def size(self) -> int:
         """Number of states met so far."""
         return len(self._sets)
+
+    @property
+    def worn(self) -> bool:
+        """Whether so many states have been met that a new request had better start afresh."""
+        return len(self._sets) > WORN_STATES or self.network.stacks > WORN_STACKS
 
     # cold steps
 

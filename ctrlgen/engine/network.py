@@ -84,6 +84,11 @@ class Network:
         """Number of nodes built."""
         return len(self.cost)
 
+    @property
+    def stacks(self) -> int:
+        """Number of stacks met."""
+        return int(self._sizes[0]) - 1
+
     def _new(self, kind: int, cost: int, a: int = 0, b: int = 0, c: int = -1, d: int = 0, via: int = -1) -> int:
         if len(self.cost) >= self.max_nodes:
             raise ComplexityError(
