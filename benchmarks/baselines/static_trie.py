@@ -2,8 +2,8 @@
 
 What makes it STATIC is kept: a state a prefix, rows of children in one sparse matrix, every row padded to the
 greatest number of children of its level, the first two tokens in dense tables, candidates rather than masks, the
-best of all beams by one top-k. Differences in its favour: the dense step takes all children, not the best 30, and
-next states, which are consecutive, are not stored.
+best of all beams by one top-k. Differences in its favour: next states, which are consecutive, are not stored, and
+all integers are int64, which spares conversions in every step. The dense step takes all children, not the best 30.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StaticTrie:
         first[0] = 0
         changed = items[1:] != items[:-1]
         first[1:] = np.where(changed.any(1), changed.argmax(1), length)
-        self.tokens, self.begin, self.widest = [], [], []
+        self.tokens, self.begin, self.widest, self.columns = [], [], [], []
         parents = np.zeros(1, np.int64)  # the first item of each prefix
         for level in range(length):
             rows = np.flatnonzero(first <= level)
@@ -36,10 +36,11 @@ class StaticTrie:
             begin = np.zeros(len(parents) + 1, np.int64)
             np.cumsum(children, out=begin[1:])
             widest = int(children.max())
-            padded = np.concatenate([items[rows, level], np.zeros(widest, items.dtype)]).astype(np.int32)
+            padded = np.concatenate([items[rows, level], np.zeros(widest, items.dtype)]).astype(np.int64)
             self.tokens.append(torch.from_numpy(padded))
-            self.begin.append(torch.from_numpy(begin.astype(np.int32)))
+            self.begin.append(torch.from_numpy(begin))
             self.widest.append(widest)
+            self.columns.append(torch.arange(widest))
             parents = rows
         self.dense_next = self._dense(items)
 
@@ -63,11 +64,11 @@ class StaticTrie:
             return self._dense_step(states, scores, log_probs, beams)
         widest = self.widest[level]
         begin = self.begin[level]
-        start = begin[states].long()
-        fan = begin[states + 1].long() - start
-        column = torch.arange(widest)
+        start = begin[states]
+        fan = begin[states + 1] - start
+        column = self.columns[level]
         place = start[:, None] + column
-        tokens = self.tokens[level][place].long()
+        tokens = self.tokens[level][place]
         gathered = torch.gather(log_probs, 1, tokens)
         gathered = torch.where(column < fan[:, None], gathered, -torch.inf)
         total = (gathered + scores[:, None]).view(-1, beams * widest)
@@ -78,7 +79,7 @@ class StaticTrie:
 
     def _dense_step(self, states, scores, log_probs, beams):
         """States of level 1 are numbered by the distinct first tokens, which the tokens of level 0 give back."""
-        row = self.tokens[0][states].long()
+        row = self.tokens[0][states]
         after = self.dense_next.view(self.width, self.width)[row]
         total = torch.where(after > 0, log_probs + scores[:, None], -torch.inf).view(-1, beams * self.width)
         values, flat = total.topk(beams, 1)
