@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctrlgen.constraints.json_documents.document import MAX_DEPTH, Document, below, too_deep
@@ -47,11 +47,24 @@ _IMPLICIT = ("$ref", "allOf", "anyOf", "oneOf")
 
 
 class Exclusive(NamedTuple):
-    """A goal that must turn out to be empty, or two branches of a oneOf may match the same value."""
+    """Two branches of a oneOf, which may match no value in common.
 
-    goal: Goal
+    Args:
+        beside: the goal of the keywords beside the oneOf.
+        goals: those of the two branches.
+        pointer: where the oneOf stands.
+        branches: which ones they are.
+    """
+
+    beside: Goal
+    goals: tuple[Goal, Goal]
     pointer: str
     branches: tuple[int, int]
+
+    @property
+    def overlap(self) -> Goal:
+        """What must turn out to be impossible."""
+        return both(self.beside, *self.goals)
 
 
 class Expansion:
@@ -185,7 +198,25 @@ class Expansion:
         beside = self.goal(siblings, pointer)
         for (i, a), (j, b) in combinations(enumerate(goals), 2):
             if self._meet(self.shapes(a), self.shapes(b), pointer):
-                self.exclusive.append(Exclusive(both(beside, a, b), pointer, (i, j)))
+                self.exclusive.append(Exclusive(beside, (a, b), pointer, (i, j)))
+
+    def apart(self, a: Goal, b: Goal) -> bool:
+        """Whether two goals exclude each other at sight: by a required member whose values have nothing in common."""
+        return all(
+            isinstance(x, Object) and isinstance(y, Object) and self._members_apart(x, y)
+            for x in self.shapes(a)
+            for y in self.shapes(b)
+            if type(x) is type(y)
+        )
+
+    def _members_apart(self, x: Object, y: Object) -> bool:
+        for name in dict.fromkeys(x.required + y.required):
+            left = [rule.goals[name] for rule in x.rules if name in rule.goals]
+            right = [rule.goals[name] for rule in y.rules if name in rule.goals]
+            for one, other in product(left, right):
+                if not any(meet(u, v) is not None for u in self.shapes(one) for v in self.shapes(other)):
+                    return True
+        return False
 
     # one schema, without references and branches
 

@@ -16,7 +16,7 @@ from ctrlgen.constraints.json_documents.strings import string_lexeme
 from ctrlgen.errors import ComplexityError, SchemaError, UnsatisfiableError
 
 if TYPE_CHECKING:
-    from ctrlgen.constraints.json_documents.expansion import Expansion
+    from ctrlgen.constraints.json_documents.expansion import Exclusive, Expansion
 
 MAX_GOALS = 200_000
 MAX_LENGTH = 10_000_000
@@ -44,9 +44,11 @@ class Lengths:
         self._order: list[Goal] = []
         self._children: dict[Goal, list[Goal]] = {}
         self._reach([expansion.root])
-        while len(self._children) < MAX_GOALS and any(e.goal not in self._children for e in expansion.exclusive):
-            # expanding these may meet further oneOfs
-            self._reach([e.goal for e in expansion.exclusive if e.goal not in self._children])
+        self._overlaps: dict[Goal, Exclusive] = {}
+        for pair in expansion.exclusive:  # grows meanwhile: expanding an overlap may meet further oneOfs
+            if not expansion.apart(*pair.goals):
+                self._overlaps.setdefault(pair.overlap, pair)
+                self._reach([pair.overlap])
         self._relax()
         for known in self._objects.values():
             known.forget()
@@ -120,14 +122,20 @@ class Lengths:
         """The members of an object shape and their lengths."""
         return self._objects[shape]
 
+    @property
+    def widest(self) -> int:
+        """Most declared members of an object."""
+        return max((len(known.members.declared) for known in self._objects.values()), default=0)
+
     # errors
 
     def _check(self) -> None:
-        for goal, pointer, (i, j) in self.expansion.exclusive:
+        for goal, pair in self._overlaps.items():
             if goal in self.of:
+                i, j = pair.branches
                 raise SchemaError(
                     f"branches {i} and {j} may match the same value, and exclusion cannot be enforced yet",
-                    pointer=pointer,
+                    pointer=pair.pointer,
                     keyword="oneOf",
                     rewrite="anyOf, if both may match; or tell the branches apart by a required const",
                 )

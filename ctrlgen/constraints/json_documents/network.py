@@ -24,6 +24,8 @@ MAX_BLANKS = 20
 EAGER = 8
 """Nodes built at once; the others when a text first meets them."""
 
+MAX_EAGER_MEMBERS = 200
+
 _INLINE = 8  # a union of more alternatives is one rule, wherever it is used
 
 
@@ -31,7 +33,8 @@ def schema_network(network: Network, lengths: Lengths, whitespace: Whitespace, m
     """The start node of a schema in ``network``."""
     builder = _Builder(network, lengths, whitespace, max_digits)
     start = builder.value(lengths.expansion.root, END)
-    network.build_all(EAGER)
+    if lengths.widest <= MAX_EAGER_MEMBERS:
+        network.build_all(EAGER)
     return start
 
 
@@ -43,7 +46,8 @@ class _Builder:
         self.blanks = Blanks(network, whitespace)
         self._values: dict[tuple[Goal, int], int] = {}
         self._rules: dict[Shape | Goal, int] = {}
-        self._rests: dict[tuple[Shape, int, int], int] = {}
+        # by identity of what counts: the hash of a large shape takes long
+        self._rests: dict[tuple[ArrayLengths | ObjectLengths, int, int], int] = {}
 
     def value(self, goal: Goal, then: int) -> int:
         """Reads a value that meets ``goal``, then goes on."""
@@ -92,7 +96,7 @@ class _Builder:
 
     def _items_after(self, array: ArrayLengths, index: int) -> int:
         """What may follow after ``index`` items."""
-        key = array.shape, array.state(index), 0
+        key = array, array.state(index), 0
         if key not in self._rests:
             length = array.after(key[1])
             assert length is not None  # an array that cannot be finished is never begun
@@ -107,22 +111,22 @@ class _Builder:
 
     def _object_start(self, shape: Object) -> int:
         lengths = self.lengths.object(shape)
-        member = self._member(shape, lengths, 0, 0)
+        member = self._member(lengths, 0, 0)
         ways = [(b"}", END)] if self._may_close(lengths, 0, 0) else []
         ways += [(b'"', member)] if member is not None else []
         return self.network.literal(b"{", self.blanks.gap(self.network.keys(ways)))
 
-    def _members_after(self, shape: Object, lengths: ObjectLengths, index: int, count: int) -> int:
+    def _members_after(self, lengths: ObjectLengths, index: int, count: int) -> int:
         """What may follow after ``count`` members, of the declared ones those from ``index`` on."""
-        key = shape, index, lengths.state(count)
+        key = lengths, index, lengths.state(count)
         if key not in self._rests:
             length = lengths.after(index, key[2])
             assert length is not None  # members after which the object cannot be finished are never begun
-            self._rests[key] = self.network.lazy(lambda: self._object_rest(shape, lengths, index, key[2]), length)
+            self._rests[key] = self.network.lazy(lambda: self._object_rest(lengths, index, key[2]), length)
         return self._rests[key]
 
-    def _object_rest(self, shape: Object, lengths: ObjectLengths, index: int, count: int) -> int:
-        member = self._member(shape, lengths, index, count)
+    def _object_rest(self, lengths: ObjectLengths, index: int, count: int) -> int:
+        member = self._member(lengths, index, count)
         quoted = None if member is None else self.network.literal(b'"', member)
         return self.blanks.rest(b"}" if self._may_close(lengths, index, count) else None, quoted)
 
@@ -130,17 +134,17 @@ class _Builder:
     def _may_close(lengths: ObjectLengths, index: int, count: int) -> bool:
         return lengths.required_from(index) == 0 and count >= lengths.least
 
-    def _member(self, shape: Object, lengths: ObjectLengths, index: int, count: int) -> int | None:
+    def _member(self, lengths: ObjectLengths, index: int, count: int) -> int | None:
         """The name (after its opening quote), the value, and what follows; None if no member may come."""
         declared = lengths.members.declared
         names: list[tuple[bytes, int | None]] = []
         for i in range(index, len(declared)):
             if lengths.costs[i] is not None and lengths.after(i + 1, count + 1) is not None:
-                after = self._members_after(shape, lengths, i + 1, count + 1)
+                after = self._members_after(lengths, i + 1, count + 1)
                 names.append((declared[i].text, self._valued(declared[i], after)))
             if declared[i].required:
                 break
-        nodes = self._other_members(shape, lengths, index, count)
+        nodes = self._other_members(lengths, index, count)
         free = next((other for other, _ in nodes if other.names is None), None)
         if free is not None:
             (_, then), allowed = nodes[0], {text for text, _ in names}
@@ -150,14 +154,12 @@ class _Builder:
         ways += [self.network.lexeme(other.names, then) for other, then in nodes if other.names is not None]
         return self.network.fork(ways) if ways else None
 
-    def _other_members(
-        self, shape: Object, lengths: ObjectLengths, index: int, count: int
-    ) -> list[tuple[OtherMembers, int]]:
+    def _other_members(self, lengths: ObjectLengths, index: int, count: int) -> list[tuple[OtherMembers, int]]:
         """Members that are not declared and may come now, each with what follows its name."""
         end = len(lengths.members.declared)
         if lengths.required_from(index) or not lengths.others or lengths.after(end, count + 1) is None:
             return []
-        after = self._members_after(shape, lengths, end, count + 1)
+        after = self._members_after(lengths, end, count + 1)
         return [(other, self._valued(other, after)) for other in lengths.others]
 
     def _valued(self, member: Member | OtherMembers, then: int) -> int:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_CLASSES = 64
 """Most classes of names that patternProperties may tell apart in one object."""
 
+MAX_NAME_STATES = 2_000
+"""Most states of such a class."""
+
 
 @dataclass(frozen=True)
 class Member:
@@ -99,8 +102,17 @@ def _others(shape: Object, automata: dict[str, Automaton], declared: list[bytes]
     free = json_body("canonical") - Automaton.from_strings(declared)
     classes: list[tuple[Automaton, frozenset[str]]] = [(free, frozenset())]
     for pattern, automaton in automata.items():
-        split = [(names & automaton, found | {pattern}) for names, found in classes]
-        split += [(names - automaton, found) for names, found in classes]
+        try:
+            split = [
+                (part, matched)
+                for names, found in classes
+                for part, matched in (
+                    (names.intersection(automaton, max_states=MAX_NAME_STATES), found | {pattern}),
+                    (names.difference(automaton, max_states=MAX_NAME_STATES), found),
+                )
+            ]
+        except ComplexityError as error:
+            raise ComplexityError(f"#{pointer}/patternProperties: {error}") from error
         classes = [(names, found) for names, found in split if not names.is_empty]
         if len(classes) > MAX_CLASSES:
             raise ComplexityError(
