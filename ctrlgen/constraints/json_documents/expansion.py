@@ -43,6 +43,9 @@ NEVER: Goal = (0,)
 MAX_PAIRS = 500_000
 """Most pairs of shapes intersected for one schema."""
 
+MAX_SHAPES = 10_000
+"""Most shapes in the union that one schema means."""
+
 _IMPLICIT = ("$ref", "allOf", "anyOf", "oneOf")
 
 
@@ -158,11 +161,11 @@ class Expansion:
             return right if left == ANY else left
         self._pairs += len(left) * len(right)
         if self._pairs > MAX_PAIRS:
-            raise ComplexityError(
-                f"#{pointer}: more than {MAX_PAIRS} cases to combine (a fixed limit); "
-                "write fewer branches in anyOf or oneOf beside or within allOf"
-            )
-        return tuple(dict.fromkeys(shape for a in left for b in right if (shape := meet(a, b)) is not None))
+            raise _too_many(pointer, MAX_PAIRS)
+        shapes = tuple(dict.fromkeys(shape for a in left for b in right if (shape := meet(a, b)) is not None))
+        if len(shapes) > MAX_SHAPES:
+            raise _too_many(pointer, MAX_SHAPES)
+        return shapes
 
     def _expand(self, number: int) -> tuple[Shape, ...]:
         schema, pointer = self.schemas[number], self.pointers[number]
@@ -292,6 +295,13 @@ class Expansion:
 def _restrictions(schema: dict[str, Json]) -> list[str]:
     """The keywords that may restrict something."""
     return [keyword for keyword in schema if keyword not in ANNOTATIONS and not keyword.startswith("x-")]
+
+
+def _too_many(pointer: str, limit: int) -> ComplexityError:
+    return ComplexityError(
+        f"#{pointer}: more than {limit} cases to combine (a fixed limit); "
+        "write fewer branches in anyOf or oneOf beside or within allOf"
+    )
 
 
 def _endless(pointer: str) -> SchemaError:

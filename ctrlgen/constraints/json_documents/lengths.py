@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ctrlgen.constraints.json_documents.counting import ArrayLengths, ObjectLengths
+from ctrlgen.constraints.json_documents.expansion import NEVER
 from ctrlgen.constraints.json_documents.objects import members_of
 from ctrlgen.constraints.json_documents.shapes import Array, Boolean, Goal, Null, Number, Object, Shape, String
 from ctrlgen.constraints.json_documents.strings import string_lexeme
@@ -155,8 +156,8 @@ class Lengths:
             if not shapes:
                 return f"nothing is left of {where} when all its keywords are combined"
             inner = next((child for child in self._needed(shapes[-1]) if child not in self.of), None)
-            if inner is None:
-                return f"{where} allows nothing"
+            if inner is None or inner == NEVER:
+                return f"{where} allows nothing" + (", since it needs what is false" if inner == NEVER else "")
             goal = inner
         return f"#{self.expansion.pointer(goal)} contains itself without an end"
 
