@@ -10,7 +10,7 @@ LOCK := -c requirements.lock
 export CTRLGEN_CACHE ?= $(CURDIR)/.assets
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test assets lint types wheel clean
+.PHONY: help demo test assets lint types wheel bench clean
 
 help:
 	@echo "make demo    constrained and steered generation with a small real model"
@@ -19,6 +19,7 @@ help:
 	@echo "make types   mypy, strict"
 	@echo "make wheel   build the wheel and try it in an environment of its own"
 	@echo "make assets  fetch the model and the tokenizers the tests use"
+	@echo "make bench   time masks beside llguidance and xgrammar, which go into an environment of their own"
 	@echo "make clean   remove what these made, .venv and .assets included"
 
 demo: $(VENV)/.installed
@@ -45,8 +46,20 @@ wheel: $(VENV)/.developing
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	$(RUN) .ci/check_wheel.py dist
 
+# The peers see the packages of the main environment, and leave it as it is.
+.venv-peers/.installed: $(VENV)/.installed
+	$(PYTHON) -m venv .venv-peers
+	$(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$(.venv-peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
+	.venv-peers/bin/python -m pip --disable-pip-version-check install --quiet $(LOCK) llguidance==1.9.1 xgrammar==0.2.9
+	@touch $@
+
+bench: .venv-peers/.installed
+	$(RUN) -m ctrlgen.models --only llama3
+	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) .venv-peers/bin/python benchmarks/masks.py
+
 clean:
-	rm -rf $(VENV) .assets build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-peers .assets build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and alone, in the locked version: a newer one brings gigabytes of CUDA.

@@ -7,7 +7,7 @@ For each schema the tokens of a document that satisfies it are fed one by one, a
 the vocabulary's own tables are warm. *Warm*: the same document once more. A step is *structural* when its state is not
 inside a free string. All times are microseconds of one thread, the lesser of wall and process time, since the machine
 may be shared. Peers (llguidance, xgrammar) run in the same process on the same schemas and documents when they are
-installed; ``make peers`` installs them into an environment of their own.
+installed; ``make bench`` puts them into an environment of their own and runs this there.
 """
 
 from __future__ import annotations
