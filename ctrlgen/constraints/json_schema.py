@@ -1,178 +1,164 @@
-"""A JSON Schema, or a Python type that has one, as a specification."""
+"""A JSON Schema, or a Python type, as a specification."""
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import json
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ctrlgen.constraints.schema.cost import IMPOSSIBLE, Costs
-from ctrlgen.constraints.schema.document import Document
-from ctrlgen.constraints.schema.writing import Whitespace, Writer
-from ctrlgen.errors import InputError, SchemaError, UnsatisfiableError
+from ctrlgen.constraints.schema.document import Document, checked_copy, read_text, too_deep
+from ctrlgen.constraints.schema.expansion import Expansion
+from ctrlgen.constraints.schema.keywords import Entry, examine
+from ctrlgen.constraints.schema.lengths import Lengths
+from ctrlgen.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint
+    from ctrlgen.constraints.schema.network import Whitespace
     from ctrlgen.engine.network import Network
     from ctrlgen.vocabulary import Vocabulary
 
-STYLES = ("compact", "line", "pretty")
 
-
-class Row(NamedTuple):
-    """A line of ``JsonSchema.report``: a keyword, where it stands, and what becomes of it."""
-
-    pointer: str
-    keyword: str
-    status: str
-    """"enforced" or "annotation"; a keyword that is refused raises SchemaError when the schema is read."""
-
-
-@dataclasses.dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, init=False)
 class JsonSchema:
-    """The text is one JSON document that satisfies a schema.
+    """The text is a JSON document that a schema describes.
 
-    >>> schema = JsonSchema({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
-    >>> schema.parse('{"n": 3}')
-    {'n': 3}
+    Declared members come in the order they are declared, undeclared ones after them. All keywords are enforced
+    exactly or refused here, before any model runs; ``docs/json_schema.md`` lists them.
 
-    Every keyword is enforced or refused; ``docs/json_schema.md`` lists them. Declared keys come in the order of the
-    schema, optional ones may be left out, other keys (where they are allowed) come last. No declared key comes twice.
+    >>> spec = JsonSchema({"type": "array", "items": {"type": "integer"}, "maxItems": 3})
+    >>> spec.parse("[1, 2]")
+    [1, 2]
 
     Args:
-        schema: a schema as a dict, a bool or JSON text; a Pydantic model; or a dataclass, TypedDict or other type that
-            pydantic's TypeAdapter takes. Of a type only declared keys are written, unless it says extra="allow".
-        whitespace: "line" (one blank may follow each comma and colon), "compact" (no blanks) or "pretty" (up to 20
-            blanks, tabs and line ends between all parts).
-        max_digits: most digits of a number before the decimal point, and after it.
+        schema: a schema (dict, bool, or JSON text), a Pydantic model, or any type that Pydantic's TypeAdapter takes. Of
+            a type only declared keys are written, unless it says extra="allow".
+        whitespace: "line" allows one space after a colon or comma, "compact" none, "pretty" up to 20 blanks and line
+            breaks between any two tokens.
+        max_digits: most digits of a number before the point, and most after it; a longer bound extends it.
+        strict: whether unknown keywords are refused; otherwise they are annotations, as the standard says.
 
     Raises:
-        SchemaError: something in the schema cannot be enforced, or is no schema.
+        SchemaError: the schema cannot be enforced; says where, and what to write instead if there is something.
         UnsatisfiableError: no document satisfies it.
-        ComplexityError: it takes too many states.
+        ComplexityError: it reaches a limit.
     """
 
     text: str
     whitespace: Whitespace
     max_digits: int
-    model: Any = dataclasses.field(repr=False)
+    strict: bool
+    model: Any
 
-    def __init__(self, schema: Any, *, whitespace: Whitespace = "line", max_digits: int = 20) -> None:
-        if whitespace not in STYLES:
-            raise InputError(f"whitespace must be one of {', '.join(STYLES)}, not {whitespace!r}")
+    def __init__(
+        self,
+        schema: object,
+        *,
+        whitespace: Whitespace = "line",
+        max_digits: int = 20,
+        strict: bool = True,
+    ) -> None:
+        if whitespace not in ("compact", "line", "pretty"):
+            raise InputError(f"whitespace must be 'compact', 'line' or 'pretty', not {whitespace!r}")
         if isinstance(max_digits, bool) or not isinstance(max_digits, int) or not 1 <= max_digits <= 1000:
-            raise InputError(f"max_digits must be a whole number from 1 to 1000, not {max_digits!r}")
-        text, model = _read(schema)
-        for name, value in (("text", text), ("whitespace", whitespace), ("max_digits", max_digits), ("model", model)):
+            raise InputError(f"max_digits must be an integer from 1 to 1000, not {max_digits!r}")
+        model, copy = None, schema
+        try:
+            if isinstance(schema, str):
+                copy = read_text(schema)
+            elif not isinstance(schema, dict | bool):
+                model, copy = schema, _schema_of(schema)
+            copy = checked_copy(copy)
+        except RecursionError:
+            raise too_deep() from None
+        if not isinstance(copy, dict | bool):
+            raise SchemaError(f"a schema is an object, true or false, not {type(copy).__name__}")
+        for name, value in (
+            ("text", json.dumps(copy, ensure_ascii=False, separators=(",", ":"))),
+            ("whitespace", whitespace),
+            ("max_digits", max_digits),
+            ("strict", strict),
+            ("model", model),
+        ):
             object.__setattr__(self, name, value)
-        costs = _costs(text, max_digits)
-        if costs.cost(_root(costs)) >= IMPOSSIBLE:
-            raise UnsatisfiableError(
-                "no JSON document of finite length satisfies this schema: look for a required key whose schema is "
-                "false or contradicts another, bounds that cross, an empty enum, or a reference with no way out"
-            )
+        self._lengths()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, JsonSchema) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+    def __repr__(self) -> str:
+        shown = self.text if len(self.text) <= 60 else self.text[:57] + "..."
+        return f"JsonSchema({getattr(self.model, '__name__', None) or shown})"
 
     @property
-    def _key(self) -> tuple[object, ...]:
-        return self.text, self.whitespace, self.max_digits, id(self.model)
+    def schema(self) -> Any:
+        """The schema as a JSON value, a new one each time."""
+        return json.loads(self.text)
 
     def compile(self, vocabulary: Vocabulary) -> Constraint:
         """The constraint over ``vocabulary``."""
         from ctrlgen.engine.compiled import compiled
 
-        return compiled(("json", self.text, self.whitespace, self.max_digits), vocabulary, self.build)
+        return compiled(self, vocabulary, self.build)
 
     def build(self, network: Network) -> int:
         """The start node of the schema in ``network``."""
-        costs = _costs(self.text, self.max_digits)
-        return Writer(network, costs, self.whitespace).value(_root(costs))
+        from ctrlgen.constraints.schema.network import schema_network
+
+        return schema_network(network, self._lengths(), self.whitespace, self.max_digits)
 
     def parse(self, text: str) -> Any:
-        """The JSON value of a text, or the model's instance where a model was given."""
+        """The JSON value of ``text``, or the validated instance if a type was given.
+
+        Raises:
+            InputError: ``text`` is not JSON.
+        """
         if self.model is not None:
-            return self.model.validate_json(text)
-        return json.loads(text)
+            return _adapter(self.model).validate_json(text)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise InputError(f"not a JSON document: {error}") from None
 
-    def report(self) -> list[Row]:
-        """What becomes of each keyword, in the order of the pointers."""
-        rows = [Row(f"#{pointer}", keyword, status) for pointer, keyword, status in Document(self.text).rows]
-        return sorted(rows, key=lambda row: (row.pointer, row.keyword))
+    def report(self) -> list[Entry]:
+        """What becomes of each keyword: enforced, or an annotation that restricts nothing."""
+        return schema_report(self.schema, strict=self.strict)
+
+    def _lengths(self) -> Lengths:
+        return _prepared(self.text, self.max_digits, self.strict)
 
 
-def _root(costs: Costs) -> frozenset[int]:
-    return frozenset((costs.document.at(""),))
+def schema_report(schema: object, *, strict: bool = True) -> list[Entry]:
+    """What becomes of each keyword of a schema, refused ones too.
+
+    Raises:
+        SchemaError: it is not JSON, or a reference leads nowhere.
+    """
+    copy = checked_copy(read_text(schema) if isinstance(schema, str) else schema)
+    return [entry for part, pointer in Document(copy).walk() for entry in examine(part, pointer, strict=strict)]
 
 
-@lru_cache(maxsize=64)
-def _costs(text: str, max_digits: int) -> Costs:
+@lru_cache(256)
+def _prepared(text: str, max_digits: int, strict: bool) -> Lengths:
+    """Everything about a schema that does not depend on the vocabulary."""
     try:
-        costs = Costs(Document(text), max_digits)
-        _check_one_of(costs)
-        return costs
+        document = Document(json.loads(text))
+        for part, pointer in document.walk():
+            for entry in examine(part, pointer, strict=strict):
+                if entry.status == "refused":
+                    raise entry.error()
+        return Lengths(Expansion(document), max_digits)
     except RecursionError:
-        raise SchemaError("the schema is nested too deeply") from None
+        raise too_deep() from None
 
 
-def _check_one_of(costs: Costs) -> None:
-    """Exactly one branch of oneOf: enforced where no value satisfies two of them, else refused."""
-    document = costs.document
-    for index, schema in enumerate(list(document.schemas)):
-        if not isinstance(schema, dict) or "oneOf" not in schema:
-            continue
-        branches = [document.child(index, "oneOf", str(i)) for i in range(len(schema["oneOf"]))]
-        for (i, a), (j, b) in itertools.combinations(enumerate(branches), 2):
-            if costs.cost(frozenset((a, b))) < IMPOSSIBLE:
-                raise SchemaError(
-                    f"a value may satisfy branch {i} and branch {j}; it must be refused then, which is not enforced",
-                    pointer=document.pointers[index],
-                    keyword="oneOf",
-                    rewrite="anyOf, if such values are fine; else make the branches exclude each other",
-                )
+def _schema_of(model: object) -> object:
+    """The schema that Pydantic gives for a type."""
+    from pydantic.errors import PydanticUserError
 
-
-def _read(schema: Any) -> tuple[str, Any]:
-    """The schema as JSON text, and pydantic's adapter where a Python type was given."""
-    model = None
-    if isinstance(schema, str):
-        schema = _from_text(schema)
-    elif not isinstance(schema, dict | bool):
-        schema, model = _from_type(schema)
     try:
-        text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
-        text.encode()
-    except RecursionError:
-        raise SchemaError("the schema is nested too deeply") from None
-    except UnicodeEncodeError:
-        raise SchemaError("the schema has a lone surrogate, which no valid text contains") from None
-    except (ValueError, TypeError) as error:
-        raise SchemaError(f"this is not JSON: {error}") from None
-    return text, model
-
-
-def _from_text(text: str) -> Any:
-    try:
-        schema = json.loads(text)
-    except RecursionError:
-        raise SchemaError("the schema is nested too deeply") from None
-    except json.JSONDecodeError as error:
-        from ctrlgen.errors import caret
-
-        line = text.splitlines()[error.lineno - 1] if text.strip() else ""
-        raise SchemaError(
-            f"this is not JSON: {error.msg} at line {error.lineno}, column {error.colno}\n"
-            f"{caret(line, error.colno - 1)}"
-        ) from None
-    if not isinstance(schema, dict | bool):
-        raise SchemaError("a schema is an object, true or false")
-    return schema
+        return _closed(_adapter(model).json_schema())
+    except (PydanticUserError, TypeError, NameError, AttributeError) as error:
+        what = getattr(model, "__name__", None) or repr(model)
+        raise SchemaError(f"Pydantic has no JSON Schema for {what}: {error}") from error
 
 
 def _closed(schema: Any) -> Any:
@@ -197,14 +183,7 @@ def _closed(schema: Any) -> Any:
     return closed
 
 
-def _from_type(kind: Any) -> tuple[Any, Any]:
-    import pydantic
+def _adapter(model: Any) -> Any:
+    from pydantic import TypeAdapter
 
-    try:
-        adapter = pydantic.TypeAdapter(kind)
-        return _closed(adapter.json_schema()), adapter
-    except (pydantic.errors.PydanticUserError, TypeError, ValueError) as error:
-        raise InputError(
-            f"expected a JSON Schema (dict, bool or JSON text) or a type that pydantic knows, got {kind!r}: "
-            f"{str(error).splitlines()[0]}"
-        ) from None
+    return TypeAdapter(model)

@@ -1,8 +1,11 @@
-"""JSON Schema, from its text to a network.
+"""JSON Schema -> shapes -> network.
 
-document.py   the schema document: subschemas by pointer, references, which keywords there are
-flat.py       what one value must satisfy: references followed, alternatives opened, siblings intersected
-shapes.py     the forms of a value: null, boolean, number, string, array, object, given values
-cost.py       the shortest document of each part, and which parts no document satisfies
-writing.py    shapes as nodes of a network
+document.py    a checked, finite copy of what the user gave; pointers and references
+keywords.py    what each keyword must look like, and which ones are refused
+formats.py     the languages of ``format``
+shapes.py      what one JSON type may be, and the intersection of two such shapes
+expansion.py   schemas -> shapes
+objects.py     which names an object may have, and what each may hold
+lengths.py     the shortest document, and with it what can be satisfied at all
+network.py     shapes -> network
 """

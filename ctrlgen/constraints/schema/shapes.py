@@ -1,297 +1,300 @@
-"""The forms that a value may take: null, boolean, number, string, array, object, or one of given values."""
+"""Shapes: what a value of one JSON type may be. A schema means a union of shapes; ``meet`` intersects two.
+
+A shape of an array or object does not hold the shapes below it but *goals*: sets of schemas that must all hold there.
+So intersection never descends, a schema may contain itself, and there are finitely many goals whatever the recursion.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
-from ctrlgen.constraints.schema.document import TYPES, format_pattern
-from ctrlgen.constraints.schema.flat import Demand, alternatives
+from ctrlgen.grammars.lowering import json_body
+from ctrlgen.grammars.numbers import integer, number
 
 if TYPE_CHECKING:
-    from ctrlgen.constraints.schema.document import Document
+    from ctrlgen.automaton import Automaton
+
+Goal = tuple[int, ...]
+"""Sorted numbers of schemas that must all hold; () is any value."""
+
+
+def both(*goals: Goal) -> Goal:
+    """The goal of meeting all of ``goals``."""
+    return tuple(sorted({schema for goal in goals for schema in goal}))
 
 
 @dataclass(frozen=True)
-class Given:
-    """One of these values, frozen: ("true",), ("array", ...), ("object", (name, value), ...), else as in JSON."""
+class Null:
+    """null."""
 
-    values: tuple[Any, ...]
+    def meet(self, other: Null) -> Null | None:
+        """The values of both."""
+        return self
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """Some of true and false."""
+
+    values: frozenset[bool] = frozenset((False, True))
+
+    def meet(self, other: Boolean) -> Boolean | None:
+        """The values of both."""
+        values = self.values & other.values
+        return Boolean(values) if values else None
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number; bounds are (value, excluded)."""
+    """Numbers between bounds, or some given ones.
 
-    integer: bool
-    low: tuple[Decimal, bool] | None
-    high: tuple[Decimal, bool] | None
-    step: int
+    Args:
+        integral: whether only integers.
+        low: lower bound, None for none.
+        high: upper bound, None for none.
+        above: whether ``low`` itself is excluded.
+        below: whether ``high`` itself is excluded.
+        multiple_of: an integer that must divide it.
+        values: the only ones there are; the rest then is as at first.
+    """
+
+    integral: bool = False
+    low: Decimal | None = None
+    high: Decimal | None = None
+    above: bool = False
+    below: bool = False
+    multiple_of: int | None = None
+    values: tuple[Decimal, ...] | None = None
+
+    def meet(self, other: Number) -> Number | None:
+        """The values of both, None where there is none for sure."""
+        if self.values is not None or other.values is not None:
+            listed, rest = (self, other) if self.values is not None else (other, self)
+            values = tuple(value for value in listed.values or () if rest.admits(value))
+            return Number(values=values) if values else None
+        low, above = max((self.low_key, other.low_key))
+        high, below = min((self.high_key, other.high_key))
+        multiples = [m for m in (self.multiple_of, other.multiple_of) if m is not None]
+        merged = Number(
+            self.integral or other.integral,
+            low if low.is_finite() else None,
+            high if high.is_finite() else None,
+            above,
+            not below,
+            math.lcm(*multiples) if multiples else None,
+        )
+        return None if merged.crossed else merged
+
+    @property
+    def low_key(self) -> tuple[Decimal, bool]:
+        """Greater for a stricter lower bound."""
+        return (Decimal("-Infinity") if self.low is None else self.low), self.above
+
+    @property
+    def high_key(self) -> tuple[Decimal, bool]:
+        """Smaller for a stricter upper bound."""
+        return (Decimal("Infinity") if self.high is None else self.high), not self.below
+
+    @property
+    def crossed(self) -> bool:
+        """Whether the bounds leave nothing."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low > self.high or (self.low == self.high and (self.above or self.below))
+
+    def admits(self, value: Decimal) -> bool:
+        """Whether ``value`` is one of these."""
+        if self.values is not None:
+            return value in self.values
+        if (self.integral or self.multiple_of) and value != value.to_integral_value():
+            return False
+        if self.multiple_of and int(value) % self.multiple_of:
+            return False
+        return not Number(low=self.low, high=self.high, above=self.above, below=self.below)._excludes(value)
+
+    def _excludes(self, value: Decimal) -> bool:
+        if self.low is not None and (value < self.low or (self.above and value == self.low)):
+            return True
+        return self.high is not None and (value > self.high or (self.below and value == self.high))
+
+    def texts(self) -> list[bytes]:
+        """How the listed values are written."""
+        return list(dict.fromkeys(text for value in self.values or () for text in spellings(value)))
+
+    def automaton(self, max_digits: int) -> Automaton:
+        """The texts, when the values are not listed."""
+        return _number_automaton(self, max_digits)
+
+
+def spellings(value: Decimal) -> list[bytes]:
+    """A number as Python's ``json`` writes it; an integer given as a float also without its fraction.
+
+    >>> spellings(Decimal("1.5")), spellings(Decimal("1.0")), spellings(Decimal(1))
+    ([b'1.5'], [b'1', b'1.0'], [b'1'])
+    """
+    as_float = json.dumps(float(value)).encode() if value.as_tuple().exponent else b""
+    whole = value == value.to_integral_value() and (not as_float or abs(value) < 10**25)
+    return [text for text in (str(int(value)).encode() if whole else b"", as_float) if text]
+
+
+@lru_cache(512)
+def _number_automaton(shape: Number, max_digits: int) -> Automaton:
+    if not shape.integral and shape.multiple_of is None:
+        return number(shape.low, shape.high, shape.above, shape.below, max_digits)
+    low, high = shape.low, shape.high
+    if low is not None and shape.above:
+        low = low.to_integral_value("ROUND_FLOOR") + 1
+    if high is not None and shape.below:
+        high = high.to_integral_value("ROUND_CEILING") - 1
+    return integer(low, high, max_digits, multiple_of=shape.multiple_of)
 
 
 @dataclass(frozen=True)
-class Text:
-    """A string of ``least`` to ``most`` characters in which each of ``patterns`` (ECMA) is found."""
+class String:
+    """Strings of a language and a length, or some given ones.
 
-    least: int
-    most: int | None
-    patterns: tuple[str, ...]
+    Args:
+        automaton: the content in JSON, all spellings; None for any.
+        language: its signature, which stands for it when shapes are compared.
+        least: fewest code points.
+        most: most code points, None for no limit.
+        values: the only ones there are; the rest then is as at first.
+    """
+
+    automaton: Automaton | None = field(default=None, compare=False)
+    language: str = ""
+    least: int = 0
+    most: int | None = None
+    values: tuple[str, ...] | None = None
+
+    def meet(self, other: String) -> String | None:
+        """The values of both, None where there is none for sure."""
+        if self.values is not None or other.values is not None:
+            listed, rest = (self, other) if self.values is not None else (other, self)
+            values = tuple(filter(rest.admits, listed.values or ()))
+            return String(values=values) if values else None
+        limits = [most for most in (self.most, other.most) if most is not None]
+        least, most = max(self.least, other.least), min(limits, default=None)
+        if most is not None and least > most:
+            return None
+        if self.automaton is None or other.automaton is None or self.language == other.language:
+            kept = self if self.automaton is not None else other
+            return replace(kept, least=least, most=most)
+        automaton = self.automaton & other.automaton
+        return None if automaton.is_empty else String(automaton, automaton.signature, least, most)
+
+    @cached_property
+    def _members(self) -> frozenset[str]:
+        return frozenset(self.values or ())
+
+    def admits(self, value: str) -> bool:
+        """Whether ``value`` is one of these."""
+        if self.values is not None:
+            return value in self._members
+        if len(value) < self.least or (self.most is not None and len(value) > self.most):
+            return False
+        return self.automaton is None or self.automaton.matches(content(value))
+
+
+def content(text: str) -> bytes:
+    """A string as JSON writes it between the quotes, in the canonical spelling.
+
+    >>> content('say "hi"')
+    b'say \\\\"hi\\\\"'
+    """
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+
+
+@dataclass(frozen=True)
+class ItemRule:
+    """What one schema says of the items of an array: the first ones in turn, then all others."""
+
+    first: tuple[Goal, ...]
+    others: Goal
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array: what is demanded of the first items, of all others, and how many there are."""
+    """Arrays that obey all rules and have between ``least`` and ``most`` items."""
 
-    prefix: tuple[Demand, ...]
-    items: Demand
-    least: int
-    most: int | None
+    rules: tuple[ItemRule, ...] = ()
+    least: int = 0
+    most: int | None = None
+
+    def meet(self, other: Array) -> Array | None:
+        """The values of both, None where there is none for sure."""
+        limits = [most for most in (self.most, other.most) if most is not None]
+        least, most = max(self.least, other.least), min(limits, default=None)
+        if most is not None and least > most:
+            return None
+        return Array(tuple(dict.fromkeys(self.rules + other.rules)), least, most)
+
+    @property
+    def places(self) -> int:
+        """From this index on all items have the same goal."""
+        return max((len(rule.first) for rule in self.rules), default=0)
+
+    def goal(self, index: int) -> Goal:
+        """What the item at ``index`` must meet."""
+        return both(*(rule.first[index] if index < len(rule.first) else rule.others for rule in self.rules))
+
+
+@dataclass(frozen=True)
+class MemberRule:
+    """What one schema says of the members of an object.
+
+    Args:
+        named: (name, goal) of declared members, in order.
+        patterns: (pattern, goal): what members whose name the pattern finds must meet.
+        others: what all other members must meet.
+    """
+
+    named: tuple[tuple[str, Goal], ...]
+    patterns: tuple[tuple[str, Goal], ...]
+    others: Goal
+
+    @cached_property
+    def goals(self) -> dict[str, Goal]:
+        """The goals of the declared members."""
+        return dict(self.named)
 
 
 @dataclass(frozen=True)
 class Object:
-    """An object.
+    """Objects that obey all rules, have the required members, and between ``least`` and ``most`` in all."""
 
-    Attributes:
-        names: declared names in order, with what is demanded of their values.
-        required: which of them must be there (each required name is in ``names``).
-        layers: for names not declared: per subschema, (patterns with their demand, demand where none matches).
-    """
+    rules: tuple[MemberRule, ...] = ()
+    required: tuple[str, ...] = ()
+    least: int = 0
+    most: int | None = None
 
-    names: tuple[tuple[str, Demand], ...]
-    required: frozenset[str]
-    layers: tuple[tuple[tuple[tuple[str, Demand], ...], Demand], ...]
-    least: int
-    most: int | None
-
-
-Shape = Given | Number | Text | Array | Object
-
-
-def shapes(document: Document, demand: Demand) -> list[Shape]:
-    """The shapes of a demand; a value satisfies it exactly if it is of one of them (empty ones may be among them)."""
-    found: dict[Shape, None] = {}
-    for alternative in alternatives(document, demand):
-        for shape in _of_alternative(document, sorted(alternative)):
-            found.setdefault(shape)
-    return list(found)
+    def meet(self, other: Object) -> Object | None:
+        """The values of both, None where there is none for sure."""
+        limits = [most for most in (self.most, other.most) if most is not None]
+        required = tuple(dict.fromkeys(self.required + other.required))
+        least, most = max(self.least, other.least), min(limits, default=None)
+        if most is not None and max(least, len(required)) > most:
+            return None
+        return Object(tuple(dict.fromkeys(self.rules + other.rules)), required, least, most)
 
 
-def _of_alternative(document: Document, flat: list[int]) -> list[Shape]:
-    schemas = [document.schemas[index] for index in flat]
-    types = _types(schemas)
-    given = [
-        schema["enum"] if "enum" in schema else [schema["const"]]
-        for schema in schemas
-        if {"enum", "const"} & set(schema)
-    ]
-    if given:
-        return _given(document, flat, schemas, given)
-    out: list[Shape] = []
-    if "null" in types:
-        out.append(Given((None,)))
-    if "boolean" in types:
-        out.append(Given((("false",), ("true",))))
-    if "number" in types or "integer" in types:
-        out.append(_number(schemas, "number" not in types))
-    if "string" in types:
-        out.append(_text(schemas))
-    if "array" in types:
-        out.append(_array(document, flat))
-    if "object" in types:
-        out.append(_object(document, flat))
-    return out
+Shape = Null | Boolean | Number | String | Array | Object
+
+ANY: tuple[Shape, ...] = (Null(), Boolean(), Number(), String(), Array(), Object())
+"""Any value."""
 
 
-def _types(schemas: list[dict[str, Any]]) -> set[str]:
-    types = set(TYPES)
-    for schema in schemas:
-        if "type" in schema:
-            named = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
-            types &= named | {"integer"} if "number" in named else named
-    return types
+def meet(a: Shape, b: Shape) -> Shape | None:
+    """The values of two shapes, None where there is none for sure."""
+    return a.meet(b) if type(a) is type(b) else None  # type: ignore[arg-type]
 
 
-def _given(document: Document, flat: list[int], schemas: list[dict[str, Any]], given: list[list[Any]]) -> list[Shape]:
-    constants = [[schema["const"]] for schema in schemas if "const" in schema]
-    kept: list[Any] = []
-    for value in given[0]:
-        everywhere = all(any(same(value, other) for other in values) for values in given[1:] + constants)
-        if everywhere and not any(same(value, other) for other in kept) and _admits(document, flat, value):
-            kept.append(value)
-    return [Given(tuple(_frozen(value) for value in kept))] if kept else []
-
-
-def _number(schemas: list[dict[str, Any]], integer: bool) -> Number:
-    low: tuple[Decimal, bool] | None = None
-    high: tuple[Decimal, bool] | None = None
-    step = 1
-    for schema in schemas:
-        for keyword, excluded in (("minimum", False), ("exclusiveMinimum", True)):
-            if keyword in schema and (low is None or (Decimal(schema[keyword]), excluded) > low):
-                low = (Decimal(schema[keyword]), excluded)
-        for keyword, excluded in (("maximum", False), ("exclusiveMaximum", True)):
-            if keyword in schema and (
-                high is None or (Decimal(schema[keyword]), not excluded) < (high[0], not high[1])
-            ):
-                high = (Decimal(schema[keyword]), excluded)
-        if "multipleOf" in schema:
-            step, integer = math.lcm(step, int(schema["multipleOf"])), True
-    return Number(integer, low, high, step)
-
-
-def _text(schemas: list[dict[str, Any]]) -> Text:
-    patterns = {schema["pattern"] for schema in schemas if "pattern" in schema}
-    patterns |= {format_pattern(schema["format"]) for schema in schemas if "format" in schema}
-    return Text(_least(schemas, "minLength"), _most(schemas, "maxLength"), tuple(sorted(patterns)))
-
-
-def _array(document: Document, flat: list[int]) -> Array:
-    schemas = [document.schemas[index] for index in flat]
-    length = max(len(schema.get("prefixItems", ())) for schema in schemas) if schemas else 0
-    prefix = tuple(frozenset().union(*(_item(document, index, i) for index in flat)) for i in range(length))
-    items: Demand = frozenset().union(*(_item(document, index, None) for index in flat))
-    return Array(prefix, items, _least(schemas, "minItems"), _most(schemas, "maxItems"))
-
-
-def _item(document: Document, index: int, place: int | None) -> Demand:
-    schema = document.schemas[index]
-    if place is not None and place < len(schema.get("prefixItems", ())):
-        return frozenset((document.child(index, "prefixItems", str(place)),))
-    return frozenset((document.child(index, "items"),)) if "items" in schema else frozenset()
-
-
-def _object(document: Document, flat: list[int]) -> Object:
-    schemas = [document.schemas[index] for index in flat]
-    names = dict.fromkeys(name for schema in schemas for name in schema.get("properties", ()))
-    required = dict.fromkeys(name for schema in schemas for name in schema.get("required", ()))
-    layers = tuple(_layer(document, index) for index in flat)
-    demands = tuple(
-        (
-            name,
-            frozenset().union(
-                *(_demand(document, index, layer, name) for index, layer in zip(flat, layers, strict=True))
-            ),
-        )
-        for name in (*names, *(name for name in required if name not in names))
-    )
-    return Object(
-        demands, frozenset(required), layers, _least(schemas, "minProperties"), _most(schemas, "maxProperties")
-    )
-
-
-def _layer(document: Document, index: int) -> tuple[tuple[tuple[str, Demand], ...], Demand]:
-    schema = document.schemas[index]
-    patterns = tuple(
-        (pattern, frozenset((document.child(index, "patternProperties", pattern),)))
-        for pattern in schema.get("patternProperties", ())
-    )
-    other = (
-        frozenset((document.child(index, "additionalProperties"),)) if "additionalProperties" in schema else frozenset()
-    )
-    return patterns, other
-
-
-def _demand(document: Document, index: int, layer: tuple[tuple[tuple[str, Demand], ...], Demand], name: str) -> Demand:
-    """What one subschema demands of the value of ``name``."""
-    patterns, other = layer
-    declared = name in document.schemas[index].get("properties", ())
-    found = [demand for pattern, demand in patterns if matches(pattern, name)]
-    if declared:
-        found.append(frozenset((document.child(index, "properties", name),)))
-    return frozenset().union(*found) if found else other
-
-
-def _least(schemas: list[dict[str, Any]], keyword: str) -> int:
-    return max((int(schema[keyword]) for schema in schemas if keyword in schema), default=0)
-
-
-def _most(schemas: list[dict[str, Any]], keyword: str) -> int | None:
-    return min((int(schema[keyword]) for schema in schemas if keyword in schema), default=None)
-
-
-def matches(pattern: str, text: str) -> bool:
-    """Whether an ECMA expression is found in a text."""
-    from ctrlgen.grammars.regex import compile_regex
-
-    return compile_regex(pattern, dialect="ecma", search=True).matches(text.encode())
-
-
-def same(a: Any, b: Any) -> bool:
-    """Equality as JSON Schema has it: 1 equals 1.0, true does not equal 1."""
-    if isinstance(a, bool) or isinstance(b, bool) or a is None or b is None:
-        return a is b
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    numbers = type(a) in (int, Decimal) and type(b) in (int, Decimal)
-    return (numbers or type(a) is type(b) is str) and bool(a == b)
-
-
-def _frozen(value: Any) -> Any:
-    """A hashable form of a JSON value: lists as ("array", ...), dicts as ("object", (name, value), ...)."""
-    if isinstance(value, list):
-        return ("array", *map(_frozen, value))
-    if isinstance(value, dict):
-        return ("object", *((name, _frozen(part)) for name, part in value.items()))
-    # a type beside the value, since True == 1 and would be the same key
-    return value if not isinstance(value, bool) else ("true",) if value else ("false",)
-
-
-def _admits(document: Document, flat: list[int], value: Any) -> bool:
-    """Whether a value satisfies the own keywords of flat subschemas (enum and const left out)."""
-    schemas = [document.schemas[index] for index in flat]
-    types = _types(schemas)
-    if value is None or isinstance(value, bool):
-        return ("null" if value is None else "boolean") in types
-    if isinstance(value, int | Decimal):
-        return ("number" in types or ("integer" in types and value == int(value))) and _number_admits(
-            schemas, Decimal(value)
-        )
-    if isinstance(value, str):
-        text = _text(schemas)
-        length = len(value)
-        fits = length >= text.least and (text.most is None or length <= text.most)
-        return "string" in types and fits and all(matches(pattern, value) for pattern in text.patterns)
-    if isinstance(value, list):
-        array = _array(document, flat)
-        fits = len(value) >= array.least and (array.most is None or len(value) <= array.most)
-        demands = [array.prefix[i] if i < len(array.prefix) else array.items for i in range(len(value))]
-        return "array" in types and fits and all(admits(document, d, v) for d, v in zip(demands, value, strict=True))
-    return "object" in types and _object_admits(document, flat, value)
-
-
-def _number_admits(schemas: list[dict[str, Any]], value: Decimal) -> bool:
-    number = _number(schemas, False)
-    if number.low is not None and (value < number.low[0] or (number.low[1] and value == number.low[0])):
-        return False
-    if number.high is not None and (value > number.high[0] or (number.high[1] and value == number.high[0])):
-        return False
-    return not number.integer or value % number.step == 0
-
-
-def _object_admits(document: Document, flat: list[int], value: dict[str, Any]) -> bool:
-    shape = _object(document, flat)
-    if not shape.required <= value.keys() or len(value) < shape.least:
-        return False
-    if shape.most is not None and len(value) > shape.most:
-        return False
-    layers = list(zip(flat, shape.layers, strict=True))
-    return all(
-        admits(document, frozenset().union(*(_demand(document, i, layer, name) for i, layer in layers)), part)
-        for name, part in value.items()
-    )
-
-
-def admits(document: Document, demand: Demand, value: Any) -> bool:
-    """Whether a JSON value satisfies a demand."""
-    for alternative in alternatives(document, demand):
-        flat = sorted(alternative)
-        schemas = [document.schemas[index] for index in flat]
-        given = [s["enum"] for s in schemas if "enum" in s] + [[s["const"]] for s in schemas if "const" in s]
-        if all(any(same(value, other) for other in values) for values in given) and _admits(document, flat, value):
-            return True
-    return False
+@lru_cache(1)
+def any_content() -> Automaton:
+    """The content of any JSON string."""
+    return json_body("all")

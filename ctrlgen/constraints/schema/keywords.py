@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ctrlgen.constraints.json_documents.formats import FORMATS
+from ctrlgen.constraints.schema.formats import FORMATS
 from ctrlgen.errors import SchemaError
 
 Json = Any

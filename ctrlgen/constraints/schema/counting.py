@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from ctrlgen.constraints.json_documents.objects import Members
+from ctrlgen.constraints.schema.objects import Members
 from ctrlgen.errors import SchemaError
 
 if TYPE_CHECKING:
-    from ctrlgen.constraints.json_documents.shapes import Array, Goal, Object
+    from ctrlgen.constraints.schema.shapes import Array, Goal, Object
 
 
 class ArrayLengths:

@@ -9,15 +9,15 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ctrlgen.constraints.json_documents.counting import ArrayLengths, ObjectLengths
-from ctrlgen.constraints.json_documents.expansion import NEVER
-from ctrlgen.constraints.json_documents.objects import members_of
-from ctrlgen.constraints.json_documents.shapes import Array, Boolean, Goal, Null, Number, Object, Shape, String
-from ctrlgen.constraints.json_documents.strings import string_lexeme
+from ctrlgen.constraints.schema.counting import ArrayLengths, ObjectLengths
+from ctrlgen.constraints.schema.expansion import NEVER
+from ctrlgen.constraints.schema.objects import members_of
+from ctrlgen.constraints.schema.shapes import Array, Boolean, Goal, Null, Number, Object, Shape, String
+from ctrlgen.constraints.schema.strings import string_lexeme
 from ctrlgen.errors import ComplexityError, SchemaError, UnsatisfiableError
 
 if TYPE_CHECKING:
-    from ctrlgen.constraints.json_documents.expansion import Exclusive, Expansion
+    from ctrlgen.constraints.schema.expansion import Exclusive, Expansion
 
 MAX_GOALS = 200_000
 MAX_LENGTH = 10_000_000

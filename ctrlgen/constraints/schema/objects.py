@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ctrlgen.automaton import Automaton
-from ctrlgen.constraints.json_documents.expansion import pattern_automaton
-from ctrlgen.constraints.json_documents.shapes import both, content
+from ctrlgen.constraints.schema.expansion import pattern_automaton
+from ctrlgen.constraints.schema.shapes import both, content
 from ctrlgen.errors import ComplexityError
 from ctrlgen.grammars.lowering import json_body
 
 if TYPE_CHECKING:
-    from ctrlgen.constraints.json_documents.shapes import Goal, Object
+    from ctrlgen.constraints.schema.shapes import Goal, Object
 
 MAX_CLASSES = 64
 """Most classes of names that patternProperties may tell apart in one object."""

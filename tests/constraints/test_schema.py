@@ -11,7 +11,7 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
-from ctrlgen.constraints.json_documents.specification import JsonSchema, schema_report
+from ctrlgen.constraints.json_schema import JsonSchema, schema_report
 from ctrlgen.engine.lexicon import lexicon_of
 from ctrlgen.engine.network import Network
 from ctrlgen.errors import ComplexityError, CtrlgenError, InputError, SchemaError, UnsatisfiableError

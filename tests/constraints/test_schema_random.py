@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ctrlgen.constraints.json_documents.specification import JsonSchema
+from ctrlgen.constraints.json_schema import JsonSchema
 from ctrlgen.engine.lexicon import lexicon_of
 from ctrlgen.engine.network import Network
 from ctrlgen.errors import SchemaError, UnsatisfiableError

@@ -8,10 +8,10 @@ from functools import lru_cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctrlgen.constraints.json_documents.document import MAX_DEPTH, Document, below, too_deep
-from ctrlgen.constraints.json_documents.formats import FORMATS
-from ctrlgen.constraints.json_documents.keywords import ANNOTATIONS, is_number
-from ctrlgen.constraints.json_documents.shapes import (
+from ctrlgen.constraints.schema.document import MAX_DEPTH, Document, below, too_deep
+from ctrlgen.constraints.schema.formats import FORMATS
+from ctrlgen.constraints.schema.keywords import ANNOTATIONS, is_number
+from ctrlgen.constraints.schema.shapes import (
     ANY,
     Array,
     Boolean,

@@ -6,17 +6,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from ctrlgen.automaton import Automaton
-from ctrlgen.constraints.json_documents.counting import ArrayLengths
-from ctrlgen.constraints.json_documents.objects import any_name
-from ctrlgen.constraints.json_documents.shapes import Array, Boolean, Null, Number, Object, Shape, String
-from ctrlgen.constraints.json_documents.strings import string_lexeme
+from ctrlgen.constraints.schema.counting import ArrayLengths
+from ctrlgen.constraints.schema.objects import any_name
+from ctrlgen.constraints.schema.shapes import Array, Boolean, Null, Number, Object, Shape, String
+from ctrlgen.constraints.schema.strings import string_lexeme
 from ctrlgen.engine.network import END
 
 if TYPE_CHECKING:
-    from ctrlgen.constraints.json_documents.counting import ObjectLengths
-    from ctrlgen.constraints.json_documents.lengths import Lengths
-    from ctrlgen.constraints.json_documents.objects import Member, OtherMembers
-    from ctrlgen.constraints.json_documents.shapes import Goal
+    from ctrlgen.constraints.schema.counting import ObjectLengths
+    from ctrlgen.constraints.schema.lengths import Lengths
+    from ctrlgen.constraints.schema.objects import Member, OtherMembers
+    from ctrlgen.constraints.schema.shapes import Goal
     from ctrlgen.engine.network import Network
 
 Whitespace = Literal["compact", "line", "pretty"]

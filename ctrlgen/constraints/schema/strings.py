@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctrlgen.automaton import Automaton
-from ctrlgen.constraints.json_documents.shapes import content
+from ctrlgen.constraints.schema.shapes import content
 from ctrlgen.errors import ComplexityError
 from ctrlgen.grammars.lowering import json_body
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ctrlgen.constraints.json_documents.shapes import String
+    from ctrlgen.constraints.schema.shapes import String
 
 MAX_STATES = 60_000
 MAX_COUNT = (1 << 31) - 1
