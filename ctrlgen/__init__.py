@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ctrlgen.errors import VocabularyError as VocabularyError
     from ctrlgen.flows.generate import Result as Result
     from ctrlgen.flows.generate import generate as generate
+    from ctrlgen.flows.retrieve import retrieve as retrieve
+    from ctrlgen.index.token_index import TokenIndex as TokenIndex
     from ctrlgen.processor import ControlProcessor as ControlProcessor
     from ctrlgen.vocabulary import Vocabulary as Vocabulary
 
@@ -55,10 +57,12 @@ _HOME = {
     "SchemaError": "errors",
     "Specification": "constraint",
     "SpecificationError": "errors",
+    "TokenIndex": "index.token_index",
     "UnsatisfiableError": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
     "generate": "flows.generate",
+    "retrieve": "flows.retrieve",
 }
 
 __all__ = sorted(_HOME)

@@ -4,5 +4,7 @@ budget.py      how many tokens a constraint needs
 generate.py    prompts in, results out
 prompts.py     prompts of any kind as one padded batch
 results.py     ids back to texts, values and traces
+retrieve.py    prompts in, items of a catalogue out
+scoring.py     log-probabilities for the rows of a search
 streaming.py   text as it comes
 """
