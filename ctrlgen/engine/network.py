@@ -58,6 +58,7 @@ class Network:
         self._buckets = np.zeros(2048, np.int32)
         self._sizes = np.ones(1, np.int64)
         self._known: dict[Any, int] = {}
+        self._based: dict[int, tuple[int, int]] = {}
         self._builders: dict[int, Callable[[], int]] = {}
         self.cost: list[int] = []
         self._cheapest: list[int] = []  # the node or edge on the shortest way
@@ -118,6 +119,8 @@ class Network:
                 self.complete = False
             at = self._new_edges_at(edges)
             node = self._known[key] = self._new(_BYTES, cost, at, at + len(edges), base, other, via)
+            if base >= 0:
+                self._based[node] = (base, other)
         return node
 
     def _other_way(self, edges: Sequence[tuple[int, int, int]], base: int, other: int) -> tuple[int, int]:
@@ -287,8 +290,7 @@ class Network:
 
     def base(self, node: int) -> tuple[int, int] | None:
         """For a node of ``keys`` that other names pass: (state of their automaton, where they go on)."""
-        kind, _, _, base, other = self.arrays[0][node].tolist()
-        return (base, other) if kind == _BYTES and base >= 0 else None
+        return self._based.get(node)
 
     def witness(self, symbol: int, stack: int) -> bytes:
         """The shortest text from a configuration to the end.
