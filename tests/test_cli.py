@@ -522,6 +522,8 @@ def test_after_ctrl_c_the_rows_are_readable_and_resume_goes_on(smollm2_folder, t
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
+        # a test run in the background ignores SIGINT, and its children would
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     until = time.monotonic() + 200
     while (not part.exists() or part.stat().st_size == 0) and stopped.poll() is None and time.monotonic() < until:
