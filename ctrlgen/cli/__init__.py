@@ -1,4 +1,4 @@
-"""The command line: ``ctrlgen generate | check | report | fetch | warmup``.
+"""The command line: ``ctrlgen generate | check | report | fetch | index | warmup``.
 
 options.py    the options that say what a text must satisfy
 sources.py    files and standard input, with errors that show the place
@@ -9,6 +9,8 @@ walk.py       a text along a constraint, byte by byte
 expected.py   what may come next, in words
 report.py     what of a schema is enforced, and what it costs
 fetch.py      models and kernels, made ready beforehand
+index.py      catalogues as files
+item_files.py the items of a catalogue, from files of several formats
 
 Each command imports what is slow to import when it runs, so that ``--help`` comes at once.
 """
@@ -22,7 +24,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from ctrlgen.cli import check, fetch, generate, report
+from ctrlgen.cli import check, fetch, generate, index, report
 from ctrlgen.errors import CtrlgenError
 
 INTERRUPTED = 130
@@ -101,6 +103,7 @@ def common(
 
 for command in (generate.generate, check.check, report.report, fetch.fetch, fetch.warmup):
     app.command()(command)
+app.add_typer(index.commands, name="index")
 
 
 def main() -> None:
