@@ -290,7 +290,7 @@ def patch(table, symbol, stack, row, work):
     """
     (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
      nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
-    pending = np.empty((512, 2), np.int32)
+    pending = np.empty((8192, 2), np.int32)  # at most 256 for each byte of a name
     pending[0, 0], pending[0, 1] = 0, symbol
     n = 1
     while n > 0:
@@ -302,7 +302,7 @@ def patch(table, symbol, stack, row, work):
                 continue
             target = edges[e, 2]
             if target >= 0 and nodes[target, 0] == BYTES and nodes[target, 3] >= 0:
-                if n >= 510:
+                if n >= 8190:
                     return request(TOO_DEEP, 0)
                 pending[n, 0], pending[n, 1] = c, target
                 n += 1
