@@ -263,6 +263,32 @@ def test_a_live_index(toy):
     assert [hit.id for hit in hits] == [2]
 
 
+def on_torch(index, states, scores, logs, beams, k, filters):
+    """A step as it is done on other devices than the CPU."""
+    return index.on("cpu").beam_step(states, scores, logs, beams=beams, k=k, filters=filters)
+
+
+@pytest.mark.parametrize("given", [None, [np.arange(40) % 2 == 0, None]])
+def test_steps_of_other_devices_give_the_same(toy, given, monkeypatch):
+    index, prompts = index_of(random_items(5)), [[3], [4]]
+    on_host = retrieve(toy, prompts, index, k=6, filter=given)
+    monkeypatch.setattr("ctrlgen.flows.retrieve._step", on_torch)
+    assert retrieve(toy, prompts, index, k=6, filter=given) == on_host
+
+
+@pytest.mark.gpu
+def test_on_a_gpu():
+    model, items = tiny("llama"), random_items(5)
+    wanted = [brute(model, prompt, items) for prompt in ([3], [4, 9, 2])]
+    live = LiveIndex(index_of(items[:30]))
+    live.add(items[30:])
+    model = model.to("cuda")
+    for index in (index_of(items), live):
+        found = retrieve(model, [[3], [4, 9, 2]], index, k=40)
+        for hits, each in zip(found, wanted, strict=True):
+            np.testing.assert_allclose([hit.score for hit in hits], [score for _, score in each], atol=1e-3)
+
+
 # what is refused
 
 
