@@ -92,7 +92,9 @@ def retrieve(
     """
     catalogue = index.snapshot if isinstance(index, LiveIndex) else index
     if not isinstance(catalogue, (TokenIndex, Snapshot)):
-        raise InputError(f"index is {index!r}; expected a TokenIndex, a LiveIndex or a snapshot of one")
+        raise InputError(f"index is {index!r:.200}; expected a TokenIndex, a LiveIndex or a snapshot of one")
+    if not callable(model) or not hasattr(model, "config"):
+        raise InputError(f"model is {model!r:.200}; expected a model of transformers")
     beams = _checked_beams(k, beams)
     rows = _rows(prompts, attention_mask, tokenizer)
     _check_model(model, catalogue, rows)
@@ -232,7 +234,10 @@ def _is_id(one: Any) -> bool:
 def _unpadded(ids: torch.Tensor, mask: Any) -> list[list[int]]:
     if ids.ndim not in (1, 2) or ids.is_floating_point() or ids.dtype == torch.bool:
         raise InputError(f"prompts must be integers [P] or [B, P], not {ids.dtype} of shape {list(ids.shape)}")
-    real = torch.ones_like(ids, dtype=torch.bool) if mask is None else torch.as_tensor(mask).bool()
+    try:
+        real = torch.ones_like(ids, dtype=torch.bool) if mask is None else torch.as_tensor(mask).bool()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"attention_mask cannot be read as an array of numbers: {error}") from error
     if real.shape != ids.shape:
         raise InputError(f"attention_mask has the shape {list(real.shape)}, prompts have {list(ids.shape)}")
     table, shown = (ids[None], real[None]) if ids.ndim == 1 else (ids, real)
@@ -277,9 +282,20 @@ def _is_list_of_filters(given: Any) -> bool:
 def _filter(index: Catalogue, one: Any) -> Any:
     whole = isinstance(one, Filter) or (isinstance(one, tuple) and any(isinstance(part, Filter) for part in one))
     if not whole:
-        return index.filter(one)
+        return index.filter(_chosen(one))
     parts = one if isinstance(one, tuple) else (one,)
     sizes = [part.layout.count for part in _parts(index)]
     if isinstance(one, tuple) != isinstance(index, Snapshot) or [part.size for part in parts] != sizes:
         raise InputError(f"the filter {one!r} was not made by this index; make it with index.filter(...)")
     return one
+
+
+def _chosen(one: Any) -> NDArray[Any]:
+    """What a filter is made of, as an array."""
+    try:
+        array = np.asarray(one)
+    except (TypeError, ValueError):  # lists within lists, tensors on other devices
+        array = np.asarray("")
+    if array.ndim != 1 or (array.dtype.kind not in "iub" and array.size):
+        raise InputError(f"filter is {one!r:.200}; expected index.filter(...), ids, booleans, or a list of these")
+    return array

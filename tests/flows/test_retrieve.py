@@ -309,6 +309,10 @@ def test_on_a_gpu():
         ([[[WIDTH]]], {}, "prompt 0 has ids from 20"),
         ([[[3] * 4095]], {}, "prompt 0 has 4095 tokens"),
         ([[[3], [4]]], {"filter": [[1], [2], [3]]}, "3 filters for 2 prompts"),
+        ([[[3]]], {"filter": "x"}, "filter is 'x'; expected"),
+        ([[[3]]], {"filter": [1.5]}, "expected index.filter"),
+        ([[[3]]], {"filter": [[[1], [2, 3]]]}, "expected index.filter"),
+        ([torch.tensor([[3]])], {"attention_mask": "x"}, "cannot be read as an array"),
         ([[[3]]], {"filter": [77]}, "no item has the id 77"),
         ([[[3]]], {"filter": index_of([[1]]).filter([0])}, "was not made by this index"),
     ],
@@ -321,6 +325,8 @@ def test_refuses(toy, arguments, more, message):
 def test_refuses_an_index_that_does_not_fit(toy):
     with pytest.raises(cg.InputError, match="expected a TokenIndex"):
         retrieve(toy, [[3]], [[1, 2]])
+    with pytest.raises(cg.InputError, match="expected a model"):
+        retrieve(None, [[3]], index_of([[1]]))
     with pytest.raises(cg.InputError, match="only those below 20"):
         retrieve(toy, [[3]], cg.TokenIndex.from_items([[30]]))
     with pytest.raises(cg.UnsatisfiableError):
