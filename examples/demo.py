@@ -14,6 +14,7 @@ from typing import Annotated
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads cost dear on a shared machine
 
+import transformers
 from pydantic import BaseModel, Field, ValidationError
 from rich.console import Console
 from rich.progress import Progress
@@ -47,7 +48,7 @@ MESSAGES = [
     "Dear team, the invoice for 3 chairs (450 EUR) has the wrong address. Thank you, Anna Berg",
     "My headphones broke after a day. I'd like a new pair, no refund needed. Priya",
     "This is Lars Holm. I was charged twice for the same toaster, 60 each. Please pay one back.",
-    "Hi, I am Chloé. Can I still add a \"gift wrap\" to the blue mug I ordered?",
+    'Hi, I am Chloé. Can I still add a "gift wrap" to the blue mug I ordered?',
     "The washing machine leaks and the kitchen is under water! Send someone now! Ahmed, unit 4",
     "Good morning, Mei Chen. The book and the pen arrived, thank you, all is fine.",
     "I, Otto Kranz, return the drill and the saw. Refund 210 as agreed.",
@@ -57,6 +58,11 @@ MESSAGES = [
 def ask(message: str) -> list[dict[str, str]]:
     fields = ", ".join(Ticket.model_fields)
     return [{"role": "user", "content": f"Write a JSON object with the keys {fields} for this message.\n\n{message}"}]
+
+
+def bare(text: str) -> str:
+    """From the first brace to the last: a free model may put its JSON between other words, and gets away with it."""
+    return text[text.find("{") : text.rfind("}") + 1]
 
 
 def is_valid(text: str) -> bool:
@@ -71,6 +77,7 @@ def is_valid(text: str) -> bool:
 def main() -> None:
     console = Console(width=118)
     begun = time.perf_counter()
+    transformers.utils.logging.disable_progress_bar()
     model, tokenizer = models.load(None)
     prompts = [ask(message) for message in MESSAGES]
     console.print(f"SmolLM2-135M-Instruct on {model.device}, loaded in {time.perf_counter() - begun:.1f} s")
@@ -84,7 +91,7 @@ def main() -> None:
     for message, before, after in zip(MESSAGES, free, held, strict=True):
         table.add_row(
             message[:34] + "…",
-            _mark(is_valid(before.text)),
+            _mark(is_valid(bare(before.text))),
             _mark(is_valid(after.text)),
             str(len(after.token_ids)),
             f"{after.trace.mask_share:.1%}",
@@ -92,7 +99,7 @@ def main() -> None:
         )
     console.print(table)
     console.print(
-        f"valid before: {sum(is_valid(r.text) for r in free)} of {len(free)}, "
+        f"valid before: {sum(is_valid(bare(r.text)) for r in free)} of {len(free)}, "
         f"after: {sum(is_valid(r.text) for r in held)} of {len(held)}; "
         f"greedy, one batch, {time.perf_counter() - begun:.0f} s in all"
     )
