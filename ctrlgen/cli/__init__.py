@@ -21,6 +21,7 @@ import os
 import sys
 from typing import Annotated, Any, NoReturn
 
+import click
 import typer
 from typer.core import TyperGroup
 
@@ -43,12 +44,19 @@ class Commands(TyperGroup):
                 sys.stdout.flush()
         except KeyboardInterrupt:
             fail("interrupted", INTERRUPTED)
+        except (typer.Exit, typer.Abort, click.ClickException):
+            raise
         except BrokenPipeError:
             leave_quietly()
         except (CtrlgenError, OSError) as error:
             if ctx.params.get("debug"):
                 raise
             fail(f"error: {told(error)}", 2)
+        except Exception as error:
+            # from transformers or torch, for instance: an option of theirs that makes no sense
+            if ctx.params.get("debug"):
+                raise
+            fail(f"error: {type(error).__name__}: {error}\n(ctrlgen --debug ... shows where)", 2)
 
 
 def told(error: Exception) -> str:

@@ -78,6 +78,8 @@ def parse_json(text: str, where: str, first_line: int = 1) -> Any:
         raise InputError(f"{where}: an object has the name {error.args[0]!r} twice; remove one of the two") from error
     except RecursionError as error:
         raise InputError(f"{where}: nested too deeply") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{where}: {error}") from error
 
 
 class _Twice(ValueError):

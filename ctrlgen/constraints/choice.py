@@ -35,10 +35,16 @@ class Choice:
     def __init__(self, options: Iterable[str]) -> None:
         if isinstance(options, str):
             raise InputError(f"options must be a list of strings, not one string; write Choice([{options!r}])")
-        kept = tuple(options)
+        try:
+            kept = tuple(options)
+        except TypeError:
+            raise InputError(f"options must be a list of strings, not {type(options).__name__}") from None
         wrong = next((i for i, option in enumerate(kept) if not isinstance(option, str)), None)
         if wrong is not None:
             raise InputError(f"option {wrong} must be a string, not {type(kept[wrong]).__name__}")
+        surrogate = next((i for i, option in enumerate(kept) if not _encodes(option)), None)
+        if surrogate is not None:
+            raise InputError(f"option {surrogate} has a lone surrogate, which no valid text contains")
         if not kept:
             raise InputError("a choice needs at least one option")
         if len(set(kept)) < len(kept):
@@ -65,3 +71,11 @@ class Choice:
     def parse(self, text: str) -> str:
         """The text itself."""
         return text
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

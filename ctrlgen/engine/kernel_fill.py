@@ -183,13 +183,17 @@ def below(table, v, g, back, parent, least, most, row, work, top):
 
 @njit(cache=True, nogil=True)
 def fill(table, start, symbol, stack, row, work):
-    """Set the bits of all tokens below trie node start allowed from a configuration there; 0, or a request."""
+    """Set the bits of all tokens below trie node start allowed from a configuration there.
+
+    Returns 1 if the text may end there, 0 if not, or a request.
+    """
     (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
      nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
     room = work.shape[0] - 600
     work[0, 0], work[0, 1], work[0, 2] = start, symbol, stack
-    top = 1
+    top = np.int64(1)
     steps = 0
+    may_end = np.int64(0)
     while top > 0:
         top -= 1
         v, s, k = work[top, 0], work[top, 1], work[top, 2]
@@ -205,6 +209,8 @@ def fill(table, start, symbol, stack, row, work):
             if states[g, FINAL] == 1 and not bottom:
                 work[top, 0], work[top, 1], work[top, 2] = v, back, parent
                 top += 1
+            elif states[g, FINAL] == 1 and v == start:
+                may_end = np.int64(1)
             if v == 0:
                 top = from_root(table, g, back, parent, least, most, row, work, top)
             else:
@@ -276,9 +282,11 @@ def fill(table, start, symbol, stack, row, work):
             if k > 0:
                 work[top, 0], work[top, 1], work[top, 2] = v, frames[k, 0], frames[k, 1]
                 top += 1
+            elif v == start:
+                may_end = np.int64(1)
         else:
             return request(NEED_NODE, s)
-    return np.int64(0)
+    return may_end
 
 
 @njit(cache=True, nogil=True)

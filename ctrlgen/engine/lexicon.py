@@ -160,31 +160,30 @@ class Lexicon:
         return bool(self._states.array[state, BOUNDARY])
 
     def _take_in(self, automaton: Automaton) -> int:
+        # all that can take long or fail comes first, so that an interrupt leaves the lexicon as it was
         step, accepting = automaton.next, automaton.accepting
-        first = self._step.n
-        alive = step >= 0
-        changes = np.ones((len(step), 257), bool)
-        changes[:, 1:256] = step[:, 1:] != step[:, :-1]
-        source, column = np.nonzero(changes)
-        low, high = column[:-1], column[1:] - 1
-        same = source[:-1] == source[1:]  # the last mark of each state only closes its last range
-        source, low, high = source[:-1][same], low[same], high[same]
-        kept = step[source, low] >= 0
-        source, low, high = source[kept], low[kept], high[kept]
+        first, alive = self._step.n, step >= 0
+        source, low, high = _ranges(step)
         ranges = np.stack([low, high, step[source, low] + first], 1).astype(np.int32)
-        at = self._ranges.extend(ranges) + np.searchsorted(source, np.arange(len(step) + 1))
+        at = self._ranges.n + np.searchsorted(source, np.arange(len(step) + 1))
         states = np.full((len(step), 9), -1, np.int32)
         states[:, FINAL], states[:, BOUNDARY] = accepting, automaton.boundary
         states[:, LEAF] = accepting & ~alive.any(1)
         states[:, RANGE_LO], states[:, RANGE_HI] = at[:-1], at[1:]
         states[:, REST] = -2
+        moved = np.where(alive, step + first, -1).astype(np.int32)
+        shortest = _distances(step, accepting)
+        whole = bool(self.has_byte.all()) or -1 not in _distances(step[:, self.has_byte], accepting)
+        # should one be interrupted all the same, those before it have grown by rows that nothing refers to
+        del self.shortest[first:], self._whole[first:]
+        for growing in (self._step, self._states, self._row_of):
+            growing.n = first
+        self.shortest += shortest
+        self._whole += [whole] * len(step)
+        self._ranges.extend(ranges)
         self._states.extend(states)
-        self._step.extend(np.where(alive, step + first, -1).astype(np.int32))
         self._row_of.extend(np.full((len(step), 1), -1, np.int32))
-        everything = np.ones(256, bool)
-        self.shortest += _distances(step, accepting, everything)
-        whole = self.has_byte.all() or -1 not in _distances(step, accepting, self.has_byte)
-        self._whole += [bool(whole)] * len(step)
+        self._step.extend(moved)
         return first
 
     def provide_row(self, state: int, most: int) -> None:
@@ -283,15 +282,32 @@ def preorder(items: list[tuple[bytes, list[int]]]) -> tuple[NDArray[np.int32], l
     return np.asarray(nodes, np.int32), flat
 
 
-def _distances(step: NDArray[np.int32], accepting: NDArray[np.bool_], bytes_: NDArray[np.bool_]) -> list[int]:
-    """Fewest bytes (of those marked) from each state to acceptance; -1 where there is no way."""
-    distance = np.where(accepting, 0, -1)
-    target = step[:, bytes_]
-    n = 0
-    while True:
-        near = (target >= 0) & (distance[target] == n)
-        new = near.any(1) & (distance < 0)
-        if not new.any():
-            return [int(d) for d in distance]
-        n += 1
-        distance[new] = n
+def _ranges(step: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Runs of bytes with the same target: source, first and last byte of each, by source."""
+    changes = np.ones((len(step), 257), bool)
+    changes[:, 1:256] = step[:, 1:] != step[:, :-1]
+    source, column = np.nonzero(changes)
+    low, high = column[:-1], column[1:] - 1
+    same = source[:-1] == source[1:]  # the last mark of each state only closes its last range
+    source, low, high = source[:-1][same], low[same], high[same]
+    kept = step[source, low] >= 0
+    return source[kept], low[kept], high[kept]
+
+
+def _distances(step: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list[int]:
+    """Fewest bytes from each state to acceptance, -1 where there is no way; breadth first, backwards."""
+    source, column = np.nonzero(step >= 0)
+    edges = np.unique(np.stack([step[source, column], source], 1), axis=0)
+    starts = np.searchsorted(edges[:, 0], np.arange(len(step) + 1)).tolist()
+    sources = edges[:, 1].tolist()
+    distance = np.where(accepting, 0, -1).tolist()
+    front = np.flatnonzero(accepting).tolist()
+    while front:
+        following = []
+        for target in front:
+            for state in sources[starts[target] : starts[target + 1]]:
+                if distance[state] < 0:
+                    distance[state] = distance[target] + 1
+                    following.append(state)
+        front = following
+    return [int(d) for d in distance]

@@ -67,7 +67,7 @@ class Machine:
         self._ids: dict[_Configurations, int] = {}
         self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
         self._max_rows = max(16, row_bytes // (4 * vocabulary.words))
-        self._single: OrderedDict[tuple[int, int], NDArray[np.uint32]] = OrderedDict()
+        self._single: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], bool]] = OrderedDict()
         self._moves: dict[int, int] = {}
         self._accepts: dict[int, bool] = {FINISHED: True}
         self._distance: dict[int, int] = {FINISHED: 1}
@@ -144,9 +144,10 @@ class Machine:
 
     def _mask(self, state: int) -> NDArray[np.uint32]:
         with self._lexicon.lock:
-            rows = [self._row(s, k) for s, k in self._sets[state]]
-            row = np.bitwise_or.reduce(rows) if len(rows) > 1 else rows[0]
-            if self.accepts(state):
+            found = [self._row(s, k) for s, k in self._sets[state]]
+            row = found[0][0] if len(found) == 1 else np.bitwise_or.reduce([row for row, _ in found])
+            accepting = self._accepts[state] = any(may_end for _, may_end in found)
+            if accepting:
                 row = row | self._end_row
             if not row.any():
                 raise UnsatisfiableError(
@@ -160,26 +161,26 @@ class Machine:
                     self._rows[FINISHED] = self._end_row
         return row
 
-    def _row(self, symbol: int, stack: int) -> NDArray[np.uint32]:
-        row = self._single.get((symbol, stack))
-        if row is None:
-            row = self._new_row(symbol, stack)
-            row.flags.writeable = False
-            self._single[symbol, stack] = row
+    def _row(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], bool]:
+        """The tokens allowed from a configuration, and whether the text may end there."""
+        found = self._single.get((symbol, stack))
+        if found is None:
+            found = self._single[symbol, stack] = self._new_row(symbol, stack)
+            found[0].flags.writeable = False
             if len(self._single) > self._max_rows:
                 self._single.popitem(last=False)
-        return row
+        return found
 
-    def _new_row(self, symbol: int, stack: int) -> NDArray[np.uint32]:
+    def _new_row(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], bool]:
         base = self.network.base(symbol) if symbol >= 0 else None
         if base is None:
             row = np.zeros(self.vocabulary.words, np.uint32)
-            self._run(kernel_fill.fill, 0, symbol, stack, row, self._work)
-            return row
+            may_end = self._run(kernel_fill.fill, 0, symbol, stack, row, self._work)
+            return row, may_end > 0
         # any other name's row is shared by all prefixes of the declared names: copy it, mend what differs
-        row = self._row(~base[0], self.network.push(base[1], stack)).copy()
+        row = self._row(~base[0], self.network.push(base[1], stack))[0].copy()
         self._run(kernel_fill.patch, symbol, stack, row, self._work)
-        return row
+        return row, False
 
     def _step(self, configurations: _Configurations, text: NDArray[np.uint8]) -> _Configurations:
         while True:
@@ -188,6 +189,8 @@ class Machine:
                 self._current = np.empty((2 * n, 2), np.int32)
             self._current[:n] = configurations
             code = int(kernel_step.advance(self._table(), self._current, n, text, self._after, self._work))
+            if code == 1:
+                return ((self._after.item(0, 0), self._after.item(0, 1)),)
             if code >= 0:
                 return tuple((s, k) for s, k in self._after[:code].tolist())
             self._provide(code)

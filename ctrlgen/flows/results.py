@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlgen.constraint import DEAD, Constraint, Specification
-from ctrlgen.errors import DeadEndError
+from ctrlgen.errors import CtrlgenError, DeadEndError
 from ctrlgen.rows import ENDED, FREE, step
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Result:
     """None if ``trace=False`` was asked for."""
     alternatives: tuple[Result, ...] = ()
     """With ``num_return_sequences``, the other results for the same prompt, in the order of transformers."""
+    problem: str | None = None
+    """Why a finished text has no value: a Python type may refuse what its JSON Schema admits, by validators say."""
 
 
 class Reading(NamedTuple):
@@ -108,13 +110,23 @@ def read_prompt(
             continue  # beam search fills up with beams of probability zero when there are too few texts
         finished = bool(ids) and ids[-1] in reading.ends and state in (ENDED, FREE)
         text = reading.vocabulary.decode(ids).decode(errors="replace")
-        parse = getattr(given, "parse", None)
-        value = parse(text) if finished and parse is not None else None
+        value, problem = _value(given, text) if finished else (None, None)
         trace = _trace(reading, ids, compiled, number, beam)
-        found.append(Result(text, value, finished, ids, trace))
+        found.append(Result(text, value, finished, ids, trace, problem=problem))
     if not found:
         raise _overridden(index, reading, _trimmed(rows[0][1], reading))
     return replace(found[0], alternatives=tuple(found[1:]))
+
+
+def _value(given: object, text: str) -> tuple[object, str | None]:
+    """What the specification makes of a text, or why it makes nothing of it."""
+    parse = getattr(given, "parse", None)
+    if parse is None:
+        return None, None
+    try:
+        return parse(text), None
+    except (ValueError, ArithmeticError, CtrlgenError) as error:  # pydantic's ValidationError is a ValueError
+        return None, str(error)
 
 
 def _trimmed(row: Sequence[int], reading: Reading) -> tuple[int, ...]:

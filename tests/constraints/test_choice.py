@@ -54,7 +54,14 @@ def test_thousands_of_options() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [([], "at least one"), ("yes", "not one string"), (["a", 1], "option 1"), (["a", "b", "a"], "'a' is given twice")],
+    [
+        (None, "NoneType"),
+        (["\ud800"], "lone surrogate"),
+        ([], "at least one"),
+        ("yes", "not one string"),
+        (["a", 1], "option 1"),
+        (["a", "b", "a"], "'a' is given twice"),
+    ],
 )
 def test_says_what_is_wrong(options: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):

@@ -134,6 +134,16 @@ def test_digits_end() -> None:
     assert not accepts(JsonSchema({"type": "number"}), "0." + "1" * 21)
 
 
+def test_numbers_mean_the_same_when_they_are_read_as_floats() -> None:
+    below = JsonSchema({"type": "number", "minimum": 0, "exclusiveMaximum": 1})
+    assert accepts(below, "0.99999999999999")
+    assert not accepts(below, "0.99999999999999999999")
+    above = JsonSchema({"type": "number", "exclusiveMinimum": 0.1, "maximum": 123})
+    assert accepts(above, "0.10000000000001")
+    assert not accepts(above, "0.10000000000000000001")
+    assert not accepts(JsonSchema({"type": "number"}), "1e999")
+
+
 def test_long_limits_cost_nothing_until_they_are_met() -> None:
     spec = JsonSchema(
         closed({"t": {"type": "string", "maxLength": 2500}, "l": {"type": "array", "maxItems": 10**6}}, "t")

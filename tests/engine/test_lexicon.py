@@ -112,3 +112,30 @@ def test_preorder_puts_every_text_in_its_place(texts: list[bytes]) -> None:
         for token in flat[low:high]:
             found[bytes(path)] = token
     assert found == {text: i for i, text in enumerate(texts)}
+
+
+def test_an_interrupt_while_an_automaton_is_taken_in_leaves_the_lexicon_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    lexicon = Lexicon(VOCABULARY)
+    lexicon.enter(Automaton.from_strings([b"a"]))
+    for method in ("_states", "_step", "_row_of", "_ranges"):
+        growing = getattr(lexicon, method)
+
+        def stop(rows: np.ndarray, growing: object = growing) -> int:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(growing, "extend", stop)
+            lexicon.enter(Automaton.from_strings([b"aab", method.encode()]))
+    start = lexicon.enter(Automaton.from_strings([b"ab", b"b"]))
+    assert lexicon.complete(start)
+    assert lexicon.shortest[start] == 1
+    assert len(lexicon.shortest) == lexicon._step.n == lexicon._states.n == lexicon._row_of.n
+
+
+def test_long_chains_are_taken_in_quickly() -> None:
+    import time
+
+    begun = time.process_time()
+    lexicon = Lexicon(VOCABULARY)
+    assert lexicon.shortest[lexicon.enter(Automaton.from_strings([b"a" * 15_000]))] == 15_000
+    assert time.process_time() - begun < 5

@@ -122,6 +122,11 @@ class Number:
             return True
         return self.high is not None and (value > self.high or (self.below and value == self.high))
 
+    def open_bounds(self) -> list[Decimal]:
+        """The bounds that are excluded themselves."""
+        found = [self.low if self.above else None, self.high if self.below else None]
+        return [bound for bound in found if bound is not None]
+
     def texts(self) -> list[bytes]:
         """How the listed values are written."""
         return list(dict.fromkeys(text for value in self.values or () for text in spellings(value)))
@@ -129,6 +134,15 @@ class Number:
     def automaton(self, max_digits: int) -> Automaton:
         """The texts, when the values are not listed."""
         return _number_automaton(self, max_digits)
+
+
+def _fraction(bound: Decimal) -> int:
+    """Decimals beside an excluded bound, so few that no other number is read as the same float.
+
+    A float tells 15 significant digits apart.
+    """
+    whole = max(1, bound.adjusted() + 1)
+    return max(1, 15 - whole, -int(bound.as_tuple().exponent))
 
 
 def spellings(value: Decimal) -> list[bytes]:
@@ -145,7 +159,16 @@ def spellings(value: Decimal) -> list[bytes]:
 @lru_cache(512)
 def _number_automaton(shape: Number, max_digits: int) -> Automaton:
     if not shape.integral and shape.multiple_of is None:
-        return number(shape.low, shape.high, shape.above, shape.below, max_digits)
+        fraction = min([max_digits, *(_fraction(bound) for bound in shape.open_bounds())])
+        return number(
+            shape.low,
+            shape.high,
+            shape.above,
+            shape.below,
+            max_digits,
+            max_fraction=fraction,
+            max_exponent_digits=2,  # 1e999 is read as infinity
+        )
     low, high = shape.low, shape.high
     if low is not None and shape.above:
         low = low.to_integral_value("ROUND_FLOOR") + 1
