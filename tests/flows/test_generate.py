@@ -409,3 +409,20 @@ def test_several_end_tokens():
 def test_a_compiled_constraint_has_no_value(ask):
     result = ask("ab", Enumerated(VOCABULARY, ["bb"]))
     assert (result.text, result.value) == ("bb", None)
+
+
+class Picky(OneOf):
+    """A specification whose parse refuses what its constraint admits, as a model with validators of its own does."""
+
+    def parse(self, text):
+        raise ValueError(f"{text} does not please")
+
+
+def test_a_text_that_parse_refuses_leaves_the_batch_alone(ask):
+    refused, fine = ask(["ab", "ab"], [Picky("abc"), OneOf("abc")])
+    assert refused.finished
+    assert refused.text == "abc"
+    assert refused.value is None
+    assert refused.problem == "abc does not please"
+    assert fine.value == 0
+    assert fine.problem is None
