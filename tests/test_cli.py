@@ -540,3 +540,12 @@ def test_after_ctrl_c_the_rows_are_readable_and_resume_goes_on(smollm2_folder, t
         command("generate", *arguments, "--model", str(smollm2_folder), "--out", str(out), "--resume").returncode == 0
     )
     assert [row["prompt"] for row in rows(out.read_text())] == prompts[: len(done) + 2]
+
+
+def test_a_text_that_the_model_class_refuses_says_why():
+    from ctrlgen.cli.generate import _row
+    from ctrlgen.flows.results import Result
+
+    refused = _row("p", Result("{}", None, True, (1,), problem="no"))
+    assert refused["problem"] == "no"
+    assert "problem" not in _row("p", Result("x", "x", True, (1,)))

@@ -69,7 +69,7 @@ def generate(
     """Generate a text for each prompt, within a constraint.
 
     Writes one JSON object a line: prompt, text, value (the parsed text, null if unfinished), finished, tokens (their
-    number), mask_share (the part of the time that the constraint took).
+    number), mask_share (the part of the time that the constraint took); problem, where a finished text was refused.
     """
     if resume and out is None:
         raise InputError("--resume needs --out: it goes on from FILE.part")
@@ -178,7 +178,7 @@ def _decoding(temperature: float, beams: int) -> dict[str, Any]:
 def _row(prompt: str, result: Result) -> Row:
     from pydantic_core import to_jsonable_python
 
-    return {
+    row = {
         "prompt": prompt,
         "text": result.text,
         "value": to_jsonable_python(result.value),
@@ -186,6 +186,8 @@ def _row(prompt: str, result: Result) -> Row:
         "tokens": len(result.token_ids),
         "mask_share": None if result.trace is None else round(result.trace.mask_share, 4),
     }
+    # a Python type may refuse what its JSON Schema admits: say so rather than leave a bare null
+    return row if result.problem is None else {**row, "problem": result.problem}
 
 
 @contextlib.contextmanager
