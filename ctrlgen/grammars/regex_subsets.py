@@ -71,11 +71,31 @@ def character_automaton(positions: Positions, rules: Rules, max_states: int) -> 
     reader = Reader(positions, rules)
     if reader.looks:
         conditional = Conditional(reader, positions.first)
-        rows, accepting = _explore(conditional.start, conditional.row, conditional.accepts, max_states)
-    else:
-        plain = _Plain(reader, positions.first)
-        rows, accepting = _explore(plain.start, plain.row, plain.accepts, max_states)
-    return _minimal(reader.segments, rows, accepting)
+        return explored(reader.segments, conditional.start, conditional.row, conditional.accepts, max_states)
+    plain = _Plain(reader, positions.first)
+    return explored(reader.segments, plain.start, plain.row, plain.accepts, max_states)
+
+
+def explored(
+    segments: tuple[tuple[int, int, int], ...],
+    start: State,
+    row: Callable[[State], Sequence[State | None]],
+    accepts: Callable[[State], bool],
+    max_states: int = 20_000,
+) -> CharacterAutomaton:
+    """The minimal automaton of everything reachable from ``start``.
+
+    Args:
+        segments: sorted disjoint ranges (first, last, class), every class in use.
+        start: any value that can be hashed.
+        row: the states after a character of each class, None where there is none.
+        accepts: whether a text may end in a state.
+        max_states: limit on the states before minimising.
+
+    Raises:
+        ComplexityError: more than ``max_states`` states.
+    """
+    return _minimal(segments, *_explore(start, row, accepts, max_states))
 
 
 def _explore(
