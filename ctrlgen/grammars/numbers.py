@@ -6,23 +6,20 @@ digits read decide everything, so automata stay small whatever the bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from math import ceil, floor
-from typing import TypeVar
-
-import numpy as np
 
 from ctrlgen.automaton import Automaton
 from ctrlgen.errors import ComplexityError, SpecificationError
+from ctrlgen.grammars.digits import DEAD, NO_DIGITS, DigitStates
+from ctrlgen.grammars.multiples import decimal_places, exact_step, multiples
 
 Bound = int | float | Decimal
 
 MAX_DIGITS = 1_000
 """Longest bound, in digits; a longer one is refused."""
-
-State = TypeVar("State", bound=Hashable)
 
 
 def integer(
@@ -31,15 +28,17 @@ def integer(
     max_digits: int = 20,
     *,
     multiple_of: int | None = None,
+    zero_fraction: int = 0,
     max_states: int = 20_000,
 ) -> Automaton:
-    """Integers from ``low`` to ``high``: no leading zeros, no plus, no "-0", no fraction or exponent.
+    """Integers from ``low`` to ``high``: no leading zeros, no plus, no "-0", no exponent.
 
     Args:
         low: the smallest, None for no limit; a fraction is rounded up.
         high: the largest, None for no limit; a fraction is rounded down.
         max_digits: most digits, so that a model cannot write digits for ever; a bound with more digits extends it.
         multiple_of: what must divide the number.
+        zero_fraction: most zeros after a point: "1.0" is an integer to JSON Schema; 0 for no point.
         max_states: limit on the states for ``multiple_of``.
 
     Raises:
@@ -48,11 +47,12 @@ def integer(
     """
     least = None if low is None else Decimal(ceil(_decimal(low)))
     most = None if high is None else Decimal(floor(_decimal(high)))
-    signs = _signs(least, most, max_digits, max_fraction=0, bounded=True)
-    numbers = _numbers(signs, b"0123456789-")
+    numbers = _numbers(_signs(least, most, max_digits, 0, bounded=True), 0, zero_fraction)
     if multiple_of is None:
         return numbers
-    return numbers.intersection(_multiples(multiple_of, max_states), max_states=max_states)
+    if multiple_of < 1:
+        raise SpecificationError(f"multiple_of={multiple_of}: expected an integer of at least 1")
+    return numbers.intersection(multiples(Fraction(multiple_of), zero_fraction, max_states), max_states=max_states)
 
 
 def number(
@@ -63,10 +63,13 @@ def number(
     max_digits: int = 20,
     max_fraction: int = 20,
     max_exponent_digits: int = 3,
+    *,
+    multiple_of: Fraction | Bound | None = None,
+    max_states: int = 20_000,
 ) -> Automaton:
     """Numbers between ``low`` and ``high``: no leading zeros and no plus in front.
 
-    With a bound, no exponent and no negative zero is offered.
+    With a bound, no exponent and no negative zero is offered; with ``multiple_of`` no exponent.
 
     Args:
         low: lower bound, None for none; a float means the decimal number it is written as.
@@ -74,20 +77,27 @@ def number(
         exclusive_low: whether ``low`` itself is excluded.
         exclusive_high: whether ``high`` itself is excluded.
         max_digits: most digits before the point; a bound with more digits extends it.
-        max_fraction: most digits after the point; a bound with more extends it.
+        max_fraction: most digits after the point; a bound or a multiple with more extends it.
         max_exponent_digits: most digits of an exponent, 0 for no exponents.
+        multiple_of: what the number must be a multiple of, exactly in decimal: 0.3 is one of 0.1.
+        max_states: limit on the states for ``multiple_of``.
 
     Raises:
-        SpecificationError: a bound is not a number.
-        ComplexityError: a bound has more than MAX_DIGITS digits.
+        SpecificationError: a bound is not a number, or ``multiple_of`` is not above 0.
+        ComplexityError: a bound has more than MAX_DIGITS digits, or ``multiple_of`` needs too many states.
     """
     bounded = low is not None or high is not None
     least = None if low is None else _decimal(low)
     most = None if high is None else _decimal(high)
+    step = None if multiple_of is None else exact_step(multiple_of)
+    if step is not None:
+        max_fraction, max_exponent_digits = max(max_fraction, decimal_places(step)), 0
     signs = _signs(least, most, max_digits, max_fraction, bounded, exclusive_low, exclusive_high)
-    if not bounded:
-        signs = {sign: replace(limits, exponent=max_exponent_digits) for sign, limits in signs.items()}
-    return _numbers(signs, b"0123456789-.eE+")
+    numbers = _numbers(signs, 0 if bounded else max_exponent_digits)
+    if step is None:
+        return numbers
+    fraction = max(limits.fraction for limits in signs.values()) if signs else 0
+    return numbers.intersection(multiples(step, fraction, max_states), max_states=max_states)
 
 
 def _decimal(bound: Bound) -> Decimal:
@@ -110,13 +120,12 @@ class _Magnitude:
 
 @dataclass(frozen=True)
 class _Limits:
-    """What the digits of one sign may be."""
+    """What the digits of one sign may be: bounds, most digits before and after the point."""
 
     low: _Magnitude | None
     high: _Magnitude | None
     digits: int
     fraction: int
-    exponent: int = 0
 
 
 def _signs(
@@ -154,185 +163,154 @@ def _magnitude(value: Decimal, excluded: bool) -> _Magnitude:
     return _Magnitude(whole.lstrip("0") or "0", fraction.rstrip("0"), excluded)
 
 
-# States while a number is read; a side of a comparison is -1 below, 0 equal so far, 1 above
+# Automata
 
 
-@dataclass(frozen=True)
-class _Start:
-    negative: bool = False
+def _numbers(signs: dict[bool, _Limits], max_exponent_digits: int, zero_fraction: int = 0) -> Automaton:
+    states = DigitStates()
+    exponent = _exponent(states, max_exponent_digits)
+    zeros = _zeros(states, zero_fraction)
+    starts = {negative: _Wholes(states, limits, exponent, zeros).start() for negative, limits in signs.items()}
+    minus = states.add(False, starts[True]) if True in starts else DEAD
+    return states.automaton(states.add(False, starts.get(False, NO_DIGITS), minus=minus))
 
 
-@dataclass(frozen=True)
-class _Whole:
-    negative: bool
-    digits: int
-    zero: bool
-    to_low: int
-    to_high: int
+def _exponent(states: DigitStates, max_digits: int) -> int:
+    """The state after an e."""
+    if max_digits < 1:
+        return DEAD
+    rest = DEAD
+    for _ in range(max_digits):
+        rest = states.add(True, (rest,) * 10)
+    signed = states.add(False, (rest,) * 10)
+    return states.add(False, (rest,) * 10, plus=signed, minus=signed)
 
 
-@dataclass(frozen=True)
-class _Fraction:
-    negative: bool
-    digits: int
-    to_low: int
-    to_high: int
+def _zeros(states: DigitStates, most: int) -> int:
+    """The state after a point that only zeros follow."""
+    if most < 1:
+        return DEAD
+    rest = DEAD
+    for _ in range(most):
+        rest = states.add(True, (rest, *[DEAD] * 9))
+    return states.add(False, (rest, *[DEAD] * 9))
 
 
-@dataclass(frozen=True)
-class _Exponent:
-    digits: int
-    signed: bool
+_COMPARED = tuple(tuple((digit > other) - (digit < other) for digit in range(10)) for other in range(10))
+"""For a digit of a bound the comparisons of all digits with it."""
 
 
-_State = _Start | _Whole | _Fraction | _Exponent
-_Signs = dict[bool, _Limits]
+class _Wholes:
+    """The states of one sign before the point. A side of a comparison is -1 below, 0 equal so far, 1 above."""
+
+    def __init__(self, states: DigitStates, limits: _Limits, exponent: int, zeros: int) -> None:
+        self.states, self.limits, self.exponent, self.zeros = states, limits, exponent, zeros
+        self.fractions = _fractions(states, limits, exponent)
+        self.lows = (-1, 0, 1) if limits.low else (1,)
+        self.highs = (-1, 0, 1) if limits.high else (-1,)
+
+    def start(self) -> tuple[int, ...]:
+        """The states after each first digit."""
+        following: dict[tuple[int, int], int] = {}
+        for digits in range(self.limits.digits, 0, -1):
+            following = {
+                (to_low, to_high): self._state(digits, to_low, to_high, self._row(digits, to_low, to_high, following))
+                for to_low in self.lows
+                for to_high in self.highs
+            }
+        row = self._row(0, 0 if self.limits.low else 1, 0 if self.limits.high else -1, following)
+        zero = self._state(1, *self._first_zero(), NO_DIGITS)
+        return (zero, *row[1:])
+
+    def _first_zero(self) -> tuple[int, int]:
+        low, high = self.limits.low, self.limits.high
+        return _COMPARED[int(low.whole[0])][0] if low else 1, _COMPARED[int(high.whole[0])][0] if high else -1
+
+    def _row(self, digits: int, to_low: int, to_high: int, following: dict[tuple[int, int], int]) -> tuple[int, ...]:
+        """The states after one more digit."""
+        if digits >= self.limits.digits:
+            return NO_DIGITS
+        low, high = self.limits.low, self.limits.high
+        by_low = low is not None and not to_low and digits < len(low.whole)
+        by_high = high is not None and not to_high and digits < len(high.whole)
+        if not by_low and not by_high:
+            return (following[to_low, to_high],) * 10
+        to_lows = _COMPARED[int(low.whole[digits])] if by_low and low else (to_low,) * 10
+        to_highs = _COMPARED[int(high.whole[digits])] if by_high and high else (to_high,) * 10
+        return tuple(following[sides] for sides in zip(to_lows, to_highs, strict=True))
+
+    def _state(self, digits: int, to_low: int, to_high: int, row: tuple[int, ...]) -> int:
+        """The state after some digits, now compared as if they were all."""
+        low, high = self.limits.low, self.limits.high
+        to_low = _by_length(to_low, digits, low)
+        to_high = _by_length(to_high, digits, high)
+        if to_low < 0 or to_high > 0:
+            return self.states.add(False, row)
+        accepting = (to_low > 0 or _low_ends(low, 0)) and (to_high < 0 or _high_ends(high, 0))
+        point = self.fractions.get((not to_low, not to_high), DEAD)
+        if accepting and self.zeros != DEAD:
+            point = self.zeros
+        return self.states.add(accepting, row, point=point, exponent=self.exponent if accepting else DEAD)
 
 
-def _advance(state: _State, byte: int, signs: _Signs) -> _State | None:
-    """The state after a byte, None if it is refused."""
-    if isinstance(state, _Start):
-        if byte == ord("-"):
-            return _Start(True) if not state.negative and True in signs else None
-        if state.negative not in signs:
-            return None
-        return _read_whole(_Whole(state.negative, 0, False, 0, 0), byte, signs)
-    if isinstance(state, _Exponent):
-        if byte in b"+-":
-            return _Exponent(0, True) if not state.digits and not state.signed else None
-        limit = max(limits.exponent for limits in signs.values())
-        return _Exponent(state.digits + 1, True) if chr(byte).isdigit() and state.digits < limit else None
-    if byte in b"eE":
-        ends_in_digit = isinstance(state, _Whole) or state.digits > 0
-        return _Exponent(0, False) if signs[state.negative].exponent and ends_in_digit else None
-    if isinstance(state, _Fraction):
-        return _read_fraction(state, byte, signs)
-    if byte == ord("."):
-        limits = signs[state.negative]
-        if not limits.fraction:
-            return None
-        return _Fraction(state.negative, 0, _by_length(state, "low", limits), _by_length(state, "high", limits))
-    return _read_whole(state, byte, signs)
+def _by_length(so_far: int, digits: int, bound: _Magnitude | None) -> int:
+    """The comparison of a whole number with a bound's digits before the point, now that its length is known."""
+    if bound is None or digits == len(bound.whole):
+        return so_far
+    return 1 if digits > len(bound.whole) else -1
 
 
-def _read_whole(state: _Whole, byte: int, signs: _Signs) -> _Whole | None:
-    limits = signs[state.negative]
-    if not chr(byte).isdigit() or state.zero or state.digits >= limits.digits:
-        return None
-    return _Whole(
-        state.negative,
-        state.digits + 1,
-        state.digits == 0 and byte == ord("0"),
-        _compared(state.to_low, byte, limits.low.whole if limits.low else None, state.digits),
-        _compared(state.to_high, byte, limits.high.whole if limits.high else None, state.digits),
-    )
+def _low_ends(bound: _Magnitude | None, digits: int) -> bool:
+    """Whether a number equal to the lower bound in ``digits`` digits after the point may end."""
+    return bound is None or (len(bound.fraction) <= digits and not bound.excluded)
 
 
-def _read_fraction(state: _Fraction, byte: int, signs: _Signs) -> _Fraction | None:
-    limits = signs[state.negative]
-    if not chr(byte).isdigit() or state.digits >= limits.fraction:
-        return None
-    # past its last digit a bound goes on with zeros
+def _high_ends(bound: _Magnitude | None, digits: int) -> bool:
+    return bound is None or len(bound.fraction) > digits or not bound.excluded
+
+
+def _fractions(states: DigitStates, limits: _Limits, exponent: int) -> dict[tuple[bool, bool], int]:
+    """The states after the point: whether the whole numbers before it were equal to those of low and high."""
+    if not limits.fraction:
+        return {}
     low = limits.low.fraction.ljust(limits.fraction, "0") if limits.low else None
     high = limits.high.fraction.ljust(limits.fraction, "0") if limits.high else None
-    to_low = _compared(state.to_low, byte, low, state.digits)
-    return _Fraction(state.negative, state.digits + 1, to_low, _compared(state.to_high, byte, high, state.digits))
+    cases: list[tuple[bool, bool]] = [
+        (a, b) for a in ((False, True) if low else (False,)) for b in ((False, True) if high else (False,))
+    ]
+    following = dict.fromkeys(cases, DEAD)
+    for digits in range(limits.fraction, -1, -1):
+        # past its last digit a bound goes on with zeros
+        here: dict[tuple[bool, bool], int] = {}
+        for on_low, on_high in cases:
+            if on_low and _low_ends(limits.low, digits):  # whatever follows is not below
+                here[on_low, on_high] = here[False, on_high]
+                continue
+            row: tuple[int, ...] = NO_DIGITS
+            if digits < limits.fraction:
+                least = int(low[digits]) if on_low and low else -1
+                most = int(high[digits]) if on_high and high else 10
+                row = _between(least, most, following)
+            accepting = (
+                digits > 0
+                and (not on_low or _low_ends(limits.low, digits))
+                and (not on_high or _high_ends(limits.high, digits))
+            )
+            here[on_low, on_high] = states.add(accepting, row, exponent=exponent if accepting else DEAD)
+        following = here
+    return following
 
 
-def _compared(so_far: int, byte: int, bound: str | None, place: int) -> int:
-    """The comparison with a bound after one more digit."""
-    if so_far or bound is None or place >= len(bound):
-        return so_far
-    digit = ord(bound[place])
-    return (byte > digit) - (byte < digit)
-
-
-def _by_length(state: _Whole, side: str, limits: _Limits) -> int:
-    """The comparison of a whole number with a bound's digits before the point, now that its length is known."""
-    bound, so_far = (limits.low, state.to_low) if side == "low" else (limits.high, state.to_high)
-    if bound is None or state.digits == len(bound.whole):
-        return so_far
-    return 1 if state.digits > len(bound.whole) else -1
-
-
-def _ends(state: _State, signs: _Signs) -> bool:
-    """Whether a number may end here."""
-    if isinstance(state, _Start):
-        return False
-    if isinstance(state, _Exponent):
-        return state.digits > 0
-    limits = signs[state.negative]
-    if isinstance(state, _Whole):
-        to_low, to_high = _by_length(state, "low", limits), _by_length(state, "high", limits)
-        digits = 0
-    else:
-        to_low, to_high, digits = state.to_low, state.to_high, state.digits
-        if not digits:
-            return False
-    return _above(to_low, limits.low, digits) and _below(to_high, limits.high, digits)
-
-
-def _above(compared: int, bound: _Magnitude | None, fraction_digits: int) -> bool:
-    if bound is None or compared:
-        return bound is None or compared > 0
-    return len(bound.fraction) <= fraction_digits and not bound.excluded
-
-
-def _below(compared: int, bound: _Magnitude | None, fraction_digits: int) -> bool:
-    if bound is None or compared:
-        return bound is None or compared < 0
-    return len(bound.fraction) > fraction_digits or not bound.excluded
-
-
-# Automata from states and moves
-
-
-def _numbers(signs: _Signs, alphabet: bytes) -> Automaton:
-    start: _State = _Start()
-    return _explore(
-        start, lambda state, byte: _advance(state, byte, signs), lambda state: _ends(state, signs), alphabet
+def _between(least: int, most: int, following: dict[tuple[bool, bool], int]) -> tuple[int, ...]:
+    """The states after each digit from ``least`` to ``most``; strictly between, no bound matters any more."""
+    free = following[False, False]
+    if least < 0 and most > 9:
+        return (free,) * 10
+    return tuple(
+        DEAD
+        if digit < least or digit > most
+        else following[digit == least, digit == most]
+        if digit in (least, most)
+        else free
+        for digit in range(10)
     )
-
-
-def _explore(
-    start: State, move: Callable[[State, int], State | None], ends: Callable[[State], bool], alphabet: bytes
-) -> Automaton:
-    """The automaton of everything reachable from ``start``."""
-    place: dict[State | None, int] = {None: -1, start: 0}
-    order = [start]
-    rows = []
-    for state in order:
-        row = []
-        for byte in alphabet:
-            target = move(state, byte)
-            reached = place.setdefault(target, len(order))
-            if reached == len(order) and target is not None:
-                order.append(target)
-            row.append(reached)
-        rows.append([*row, -1])
-    classes = np.full(256, len(alphabet), dtype=np.intp)
-    classes[list(alphabet)] = np.arange(len(alphabet))
-    accepting = _flags(ends(state) for state in order)
-    return Automaton.from_table(np.array(rows, dtype=np.int32), accepting, np.ones_like(accepting), classes=classes)
-
-
-def _flags(values: Iterable[bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.array(list(values), dtype=bool)
-
-
-def _multiples(divisor: int, max_states: int) -> Automaton:
-    """Multiples of ``divisor`` with any number of digits: a state is the remainder so far."""
-    if divisor < 1:
-        raise SpecificationError(f"multiple_of={divisor}: expected an integer of at least 1")
-    if divisor > max_states:
-        raise ComplexityError(
-            f"multiples of {divisor} take {divisor} states, the limit is max_states={max_states}; raise max_states"
-        )
-
-    def move(state: int, byte: int) -> int | None:
-        # -1 before everything, -2 after a minus
-        if byte == ord("-"):
-            return -2 if state == -1 else None
-        return (max(state, 0) * 10 + byte - ord("0")) % divisor
-
-    return _explore(-1, move, lambda state: state == 0, b"0123456789-")

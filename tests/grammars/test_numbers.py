@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from fractions import Fraction
 from itertools import product
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctrlgen.errors import ComplexityError, SpecificationError
+from ctrlgen.grammars.number_complements import non_integer, not_multiple, number_except
 from ctrlgen.grammars.numbers import integer, number
 
 CANONICAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
@@ -111,6 +113,87 @@ def test_multiples() -> None:
         integer(multiple_of=30_011)
     with pytest.raises(SpecificationError, match="multiple_of=0"):
         integer(multiple_of=0)
+
+
+DECIMALS = [text for text in VALUES if "e" not in text] + [
+    f"{n}.{f:03}" for n in (0, 3, -12) for f in range(0, 1000, 5)
+]
+STEPS = ["1", "2", "3", "7", "10", "25", "0.1", "0.01", "0.5", "2.5", "0.25", "0.125", "1.5", "0.3", "12", "0.05"]
+
+
+@pytest.mark.parametrize("step", [*map(Decimal, STEPS), 0.1, Fraction(1, 8), Fraction(2, 3), Fraction(5, 6), 3])
+def test_multiples_of_decimals(step: Decimal | Fraction | float) -> None:
+    exact_value = Fraction(repr(step)) if isinstance(step, float) else Fraction(step)
+    multiples, others = number(multiple_of=step), not_multiple(step)
+    bounded = number(Decimal("-1.5"), 10, exclusive_low=True, multiple_of=step, max_fraction=1)
+    for text in DECIMALS:
+        value = Fraction(text)
+        expected = value % exact_value == 0
+        assert multiples.matches(text.encode()) == expected, text
+        assert others.matches(text.encode()) != expected, text
+        if bounded.matches(text.encode()):
+            assert expected, text
+            assert -1.5 < value <= 10
+    assert not multiples.matches(b"1e1")
+    assert not others.matches(b"1e1")
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 10, 100, 256, 360, 1000])
+def test_multiples_of_integers(step: int) -> None:
+    automaton = number(0, 4000, max_fraction=0, multiple_of=step)
+    assert [n for n in range(4100) if automaton.matches(b"%d" % n)] == list(range(0, 4001, step))
+
+
+def test_multiples_have_limits() -> None:
+    assert number(0, 1, multiple_of=Decimal("1e-30")).matches(b"0.000000000000000000000000000001")
+    with pytest.raises(ComplexityError, match="max_states=20000"):
+        number(multiple_of=Decimal("123456.789"))
+    with pytest.raises(ComplexityError, match="1000 digits"):
+        number(multiple_of=Decimal("1e-5000"))
+    for bad in (0, -1, Decimal("NaN"), float("inf")):
+        with pytest.raises(SpecificationError, match="above 0"):
+            number(multiple_of=bad)
+
+
+@settings(max_examples=60, deadline=None)
+@given(bounds, bounds, st.sampled_from([None, 2, 5, 10]), st.integers(0, 3))
+def test_integers_with_zero_fractions(
+    low: Decimal | None, high: Decimal | None, divisor: int | None, zeros: int
+) -> None:
+    plain = integer(low, high, multiple_of=divisor)
+    automaton = integer(low, high, multiple_of=divisor, zero_fraction=zeros)
+    for text in TEXTS:
+        whole, _, fraction = text.partition(".")
+        expected = plain.matches(whole.encode()) and len(fraction) <= zeros and not fraction.strip("0")
+        expected = expected and not text.endswith(".")
+        assert automaton.matches(text.encode()) == expected, text
+
+
+def test_numbers_that_are_not_integers() -> None:
+    automaton = non_integer(3, 2)
+    for text in DECIMALS:
+        value = VALUES.get(text, Decimal(text))
+        fraction = text.partition(".")[2]
+        expected = value != int(value) and abs(value) < 1000 and len(fraction) <= 2
+        assert automaton.matches(text.encode()) == expected, text
+    assert non_integer(3, 0).is_empty
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(st.integers(-20, 120), st.decimals(-20, 20, places=2)), max_size=5))
+def test_numbers_except(values: list[int | Decimal]) -> None:
+    automaton = number_except([*values, 10**30], 4, 3)
+    for text in DECIMALS:
+        whole, _, fraction = text.lstrip("-").partition(".")
+        expected = Decimal(text) not in values and len(whole) <= 4 and len(fraction) <= 3
+        assert automaton.matches(text.encode()) == expected, text
+
+
+def test_excluded_numbers_are_finite() -> None:
+    with pytest.raises(SpecificationError, match="JSON"):
+        number_except([Decimal("NaN")])
+    with pytest.raises(ComplexityError, match="spellings"):
+        number_except(range(10_000))
 
 
 @pytest.mark.parametrize("bound", [float("nan"), float("inf"), Decimal("-Infinity")])
