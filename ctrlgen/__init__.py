@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctrlgen.constraint import Specification as Specification
     from ctrlgen.constraints.choice import Choice as Choice
     from ctrlgen.constraints.json_schema import JsonSchema as JsonSchema
+    from ctrlgen.constraints.package_names import PackageNames as PackageNames
     from ctrlgen.constraints.regex import Regex as Regex
     from ctrlgen.errors import BudgetError as BudgetError
     from ctrlgen.errors import ComplexityError as ComplexityError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ctrlgen.flows.generate import Result as Result
     from ctrlgen.flows.generate import generate as generate
     from ctrlgen.flows.retrieve import retrieve as retrieve
+    from ctrlgen.index.name_index import NameIndex as NameIndex
     from ctrlgen.index.token_index import TokenIndex as TokenIndex
     from ctrlgen.processor import ControlProcessor as ControlProcessor
     from ctrlgen.vocabulary import Vocabulary as Vocabulary
@@ -51,6 +53,8 @@ _HOME = {
     "InputError": "errors",
     "JsonSchema": "constraints.json_schema",
     "ModelError": "errors",
+    "NameIndex": "index.name_index",
+    "PackageNames": "constraints.package_names",
     "Regex": "constraints.regex",
     "RegexError": "errors",
     "Result": "flows.generate",

@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +29,7 @@ commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @commands.callback()
 def index() -> None:
-    """Catalogues of token sequences, as files for ctrlgen.TokenIndex."""
+    """Catalogues as files: token sequences for ctrlgen.TokenIndex, texts for ctrlgen.NameIndex."""
 
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="An index.")]
@@ -51,13 +52,25 @@ def build(
     ] = None,
     pad: Annotated[int | None, typer.Option(metavar="N", help="What fills up short rows of a .npy.")] = None,
     width: Annotated[int | None, typer.Option(metavar="N", min=1, help="Columns of the model's logits.")] = None,
+    names: Annotated[
+        bool, typer.Option("--names", help="Items are texts, a line each, to be cut by any tokenizer later.")
+    ] = False,
+    normalise: Annotated[
+        str | None, typer.Option(metavar="FORM", help="With --names: pep503, the form of Python's package names.")
+    ] = None,
 ) -> None:
     """Build the index of a catalogue, of any size.
 
     A .npy holds integers [items, tokens]. In a .txt each line is an item: token ids, or a text with --tokenizer. A line
     of a .jsonl is a list of ids, a text, or {"id": ..., "tokens": [...]} or {"id": ..., "text": ...}; a .parquet has
     such columns. Both kinds of lines may be compressed (.gz). Without ids of their own, items are counted from 0.
+
+    With --names the index is one of texts, which serves all tokenizers: see ctrlgen.NameIndex and ctrlgen.PackageNames.
     """
+    if names or normalise is not None:
+        others = {"--tokenizer": tokenizer, "--format": form, "--eos": eos, "--pad": pad, "--width": width}
+        _build_names(source, out, names, normalise, [name for name, value in others.items() if value])
+        return
     from ctrlgen.cli.item_files import chunks_of, format_of
     from ctrlgen.index.external import build_file
 
@@ -88,7 +101,8 @@ def info(
     """What an index holds."""
     from ctrlgen.index import storage
 
-    facts = _facts(storage.read_header(file), Path(file).stat().st_size)
+    header = storage.read_header(file)
+    facts = (_facts if header.kind == "tokens" else _name_facts)(header, Path(file).stat().st_size)
     if verify:
         storage.verify(file)
         facts["verified"] = True
@@ -104,7 +118,7 @@ def query(
     file: File,
     prefix: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PREFIX", help="Token ids; with --tokenizer, a text. Default: nothing."),
+        typer.Argument(metavar="PREFIX", help="Token ids; a text with --tokenizer or an index of names."),
     ] = None,
     tokenizer: Named = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="Items to show.")] = 20,
@@ -117,6 +131,9 @@ def query(
     """
     from ctrlgen.index.storage import open_index, read_header
 
+    if read_header(file).kind == "names":
+        _query_names(file, " ".join(prefix or []), tokenizer, limit, as_json)
+        return
     if tokenizer is None:
         vocabulary, tokens = None, _ids(prefix or [])
         opened = open_index(file)
@@ -128,10 +145,51 @@ def query(
     lo, hi = _below(opened, tokens)
     for place in range(lo, min(hi, lo + limit)):
         typer.echo(_row(opened, place, vocabulary, as_json))
-    if hi - lo > limit:
-        typer.echo(f"... {hi - lo - limit} more; --limit shows more of them", err=True)
-    if lo == hi:
-        typer.echo(f"no item begins with {tokens}", err=True)
+    _closing(hi - lo, limit, f"no item begins with {tokens}")
+
+
+# names
+
+
+def _build_names(source: str, out: Path, names: bool, normalise: str | None, others: Sequence[str]) -> None:
+    from ctrlgen.cli.sources import STDIN, shown
+    from ctrlgen.index.name_files import read_lines, split_lines
+    from ctrlgen.index.name_index import NameIndex
+
+    if not names:
+        raise InputError("--normalise goes with --names")
+    if others:
+        raise InputError(f"{others[0]} does not go with --names, which are texts that no tokenizer has cut")
+    if normalise not in (None, "pep503"):
+        raise InputError(f"--normalise {normalise}: expected pep503")
+    _check_target(out)
+    with _bar() as progress:
+        if source == STDIN:
+            lines = split_lines(sys.stdin.buffer.read(), shown(STDIN))
+        else:
+            lines = read_lines(source, progress=progress)
+        index = NameIndex.from_lines(lines, normalise, progress)  # type: ignore[arg-type]
+    index.save(out)
+    typer.echo(f"{out}: {len(index)} names, {out.stat().st_size} bytes")
+
+
+def _query_names(file: str, prefix: str, tokenizer: str | None, limit: int, as_json: bool) -> None:
+    from ctrlgen.index.name_index import NameIndex
+
+    if tokenizer is not None:
+        raise InputError(f"{file} holds names, which no tokenizer has cut: leave out --tokenizer")
+    found = NameIndex.open(file).starting_with(prefix)
+    for name in islice(found, limit):
+        typer.echo(json.dumps({"name": name}, ensure_ascii=False) if as_json else name)
+    _closing(len(found), limit, f"no name begins with {prefix!r}")
+
+
+def _closing(count: int, limit: int, nothing: str) -> None:
+    """Say what was not shown; exit status 1 if there was nothing to show."""
+    if count > limit:
+        typer.echo(f"... {count - limit} more; --limit shows more of them", err=True)
+    if not count:
+        typer.echo(nothing, err=True)
         raise typer.Exit(1)
 
 
@@ -205,6 +263,18 @@ def _facts(header: Header, size: int) -> dict[str, Any]:
         "vocabulary": header.fingerprint,
         "bytes": size,
         "bytes_per_item": round(size / header.count, 1),
+    }
+
+
+def _name_facts(header: Header, size: int) -> dict[str, Any]:
+    return {
+        "names": header.count,
+        "longest": header.longest,
+        "edges": header.arrays["lo"]["size"],
+        "normalise": header.normalise,
+        "fingerprint": header.names_fingerprint,
+        "bytes": size,
+        "bytes_per_name": round(size / header.count, 1),
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ctrlgen.index import build_kernels, step_kernels, walk_kernels
+from ctrlgen.index import build_kernels, name_kernels, step_kernels, walk_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,5 +30,5 @@ def _register_parts() -> None:
     """Make known to numba the functions that kernels call."""
     from numba.extending import register_jitable
 
-    for part in (*build_kernels.PARTS, *step_kernels.PARTS, *walk_kernels.PARTS):
+    for part in (*build_kernels.PARTS, *step_kernels.PARTS, *walk_kernels.PARTS, *name_kernels.PARTS):
         register_jitable(part)

@@ -13,7 +13,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from ctrlgen.errors import InputError
 from ctrlgen.index import build_kernels
 from ctrlgen.index.compiled import compiled
 from ctrlgen.index.layout import ARRAYS, Layout
+from ctrlgen.index.name_files import LONGEST
+from ctrlgen.index.name_index import NameIndex, fingerprint_of
 from ctrlgen.index.token_index import TokenIndex
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ctrlgen.index.name_files import Normal
     from ctrlgen.vocabulary import Vocabulary
 
     Progress = Callable[[str, int, int], None]
@@ -48,7 +51,7 @@ class FileError(InputError):
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says about its index."""
+    """What a file says about its index; of one of names, tokens are bytes and ``normalise`` is their normal form."""
 
     length: int
     count: int
@@ -57,6 +60,13 @@ class Header:
     width: int
     fingerprint: str | None
     arrays: dict[str, dict[str, Any]]
+    kind: Literal["tokens", "names"] = "tokens"
+    normalise: Normal | None = None
+
+    @property
+    def names_fingerprint(self) -> str:
+        """What ``NameIndex.fingerprint`` is."""
+        return fingerprint_of(*(bytes.fromhex(self.arrays[name]["sha256"]) for name in ("tokens", "offsets")))
 
 
 def save_index(index: TokenIndex, path: str | os.PathLike[str]) -> None:
@@ -72,10 +82,24 @@ def save_index(index: TokenIndex, path: str | os.PathLike[str]) -> None:
     write_layout(path, index.layout, index.ends, index.width, fingerprint)
 
 
+def save_names(index: NameIndex, path: str | os.PathLike[str]) -> None:
+    """Write an index of names to ``path``, at once or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_layout(path, index.layout, (), 256, None, kind="names", normalise=index.normalise)
+
+
 def write_layout(
-    path: str | os.PathLike[str], layout: Layout, ends: tuple[int, ...], width: int, fingerprint: str | None
+    path: str | os.PathLike[str],
+    layout: Layout,
+    ends: tuple[int, ...],
+    width: int,
+    fingerprint: str | None,
+    **more: str | None,
 ) -> None:
-    """Write the arrays of an index to ``path``, at once or not at all."""
+    """Write the arrays of an index to ``path``, at once or not at all; ``more`` are fields of Header."""
     target = Path(path)
     arrays = {name: _little(array) for name, array in layout.arrays().items()}
     place = _aligned(_START + _HEADER_ROOM)
@@ -86,7 +110,7 @@ def write_layout(
         place = _aligned(place + array.nbytes)
     content = {
         "length": layout.length, "count": layout.count, "longest": layout.longest, "ends": list(ends),
-        "width": width, "fingerprint": fingerprint, "arrays": table,
+        "width": width, "fingerprint": fingerprint, "arrays": table, **more,
     }  # fmt: skip
     header = json.dumps(content).encode()
     if len(header) > _HEADER_ROOM:
@@ -123,6 +147,8 @@ def open_index(path: str | os.PathLike[str], vocabulary: Vocabulary | None = Non
         OSError: the file cannot be read.
     """
     header = read_header(path)
+    if header.kind != "tokens":
+        raise FileError(f"{path} holds names, not items of tokens: open it with NameIndex.open")
     if vocabulary is not None and header.fingerprint not in (None, vocabulary.fingerprint):
         raise InputError(
             f"{path} was built with another vocabulary: its fingerprint is {str(header.fingerprint)[:12]}..., "
@@ -130,9 +156,22 @@ def open_index(path: str | os.PathLike[str], vocabulary: Vocabulary | None = Non
         )
     if vocabulary is not None and (vocabulary.eos != header.ends or vocabulary.width != header.width):
         raise InputError(f"{path} has eos={list(header.ends)} and width={header.width}, unlike the vocabulary")
-    arrays = {name: _mapped(path, entry) for name, entry in header.arrays.items()}
-    layout = Layout.from_arrays(arrays, header.length, header.count, header.longest)
-    return TokenIndex(layout, header.ends, header.width, vocabulary)
+    return TokenIndex(_layout(path, header), header.ends, header.width, vocabulary)
+
+
+def open_names(path: str | os.PathLike[str]) -> NameIndex:
+    """The index of names in a file, its arrays mapped; checked as ``open_index`` does.
+
+    Raises:
+        FileError: not an intact index of names of this version.
+        OSError: the file cannot be read.
+    """
+    header = read_header(path)
+    if header.kind != "names" or header.width != 256 or header.longest > LONGEST:
+        raise FileError(f"{path} holds items of tokens, not names: open it with open_index")
+    index = NameIndex(_layout(path, header), header.normalise, str(Path(path).absolute()))
+    index.__dict__["fingerprint"] = header.names_fingerprint
+    return index
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
@@ -181,9 +220,16 @@ def _header(file: BinaryIO, path: Any) -> Header:
     if len(content) != size or hashlib.sha256(content).digest() != start[20:]:
         raise FileError(f"{path} has a damaged header; build it anew")
     read = json.loads(content)
+    if read.get("kind", "tokens") not in ("tokens", "names"):
+        raise FileError(f"{path} holds {read['kind']!r}, which this ctrlgen does not know; update it")
     if set(read["arrays"]) != set(ARRAYS):
         raise FileError(f"{path} holds the arrays {sorted(read['arrays'])}, not those of an index")
     return Header(**{**read, "ends": tuple(read["ends"])})
+
+
+def _layout(path: Any, header: Header) -> Layout:
+    arrays = {name: _mapped(path, entry) for name, entry in header.arrays.items()}
+    return Layout.from_arrays(arrays, header.length, header.count, header.longest)
 
 
 def _mapped(path: Any, entry: dict[str, Any]) -> NDArray[Any]:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctrlgen.constraints.choice import Choice
+from ctrlgen.constraints.choice import FEW, Choice
 from ctrlgen.errors import InputError
+from ctrlgen.index.name_constraint import NameConstraint
 from ctrlgen.testing import Enumerated, assert_same_language, check_laws, toy_vocabulary
 from ctrlgen.vocabulary import Vocabulary
 
@@ -76,3 +77,14 @@ def test_is_a_value() -> None:
     assert repr(Choice(map(str, range(10)))) == "Choice(10 options)"
     assert Choice(["a"]).parse("a") == "a"
     assert Choice(["a", "b"]).compile(TOY) is Choice(["a", "b"]).compile(TOY)
+
+
+def test_very_many_options_go_through_an_index() -> None:
+    rng = random.Random(4)
+    options = sorted({"".join(rng.choices("abc é", k=rng.randint(1, 7))) for _ in range(900)})
+    assert len(options) > FEW
+    constraint = Choice(options).compile(TOY)
+    assert isinstance(constraint, NameConstraint)
+    assert constraint is Choice(options).compile(TOY)
+    assert_same_language(constraint, Enumerated(TOY, options))
+    check_laws(constraint, max_states=20)
