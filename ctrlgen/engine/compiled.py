@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from ctrlgen.engine.machine import Machine, compile_network
+from ctrlgen.engine.machine import compile_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -30,15 +30,20 @@ def compiled(specification: Hashable, vocabulary: Vocabulary, build: Callable[[N
         vocabulary: the vocabulary, its width included.
         build: makes the network and returns its start node.
     """
+    return kept(specification, vocabulary, lambda: compile_network(vocabulary, build))
+
+
+def kept(specification: Hashable, vocabulary: Vocabulary, make: Callable[[], Constraint]) -> Constraint:
+    """The same for any constraint: what ``make`` made at the first use."""
     key = (specification, vocabulary)
     with _lock:
         known = _kept.pop(key, None)
         # states are never forgotten, so one used for very long is replaced; who still holds it keeps it
-        if known is not None and not (isinstance(known, Machine) and known.worn):
+        if known is not None and not getattr(known, "worn", False):
             _kept[key] = known
             return known
     # outside the lock: another thread may compile the same meanwhile, which costs time but no correctness
-    constraint = compile_network(vocabulary, build)
+    constraint = make()
     with _lock:
         constraint = _kept.setdefault(key, constraint)
         while len(_kept) > KEPT:

@@ -49,10 +49,14 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The last result, ``low`` to ``high`` times; no limit if ``high`` is None."""
+    """The last result, ``low`` to ``high`` times; no limit if ``high`` is None.
+
+    ``lazy`` prefers fewer, which matters only where the first match counts: ``regex_ordered``.
+    """
 
     low: int
     high: int | None
+    lazy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +269,9 @@ class _Parser:
             raise self.error("a quantifier after a quantifier: put what it repeats in a group, (?:...)")
         if self.pattern[end : end + 1] == "+":
             raise self.error("possessive quantifiers are not supported: without the + it matches at least as much", end)
-        self.position = end + (self.pattern[end : end + 1] == "?")  # lazy or greedy is the same language
-        self.output.append(Repeat(low, high))
+        lazy = self.pattern[end : end + 1] == "?"
+        self.position = end + lazy
+        self.output.append(Repeat(low, high, lazy))
         self.last = "repeat"
 
     # Single characters and places

@@ -1,0 +1,142 @@
+"""How a text can be brought to an end: a search for a short rest, terminal by terminal (A*, Hart et al. 1968).
+
+The estimate is what the rules still need, each terminal at the length of its shortest text. It is never too high, and
+exact unless terminals need a space between them or a conflict was resolved against the shortest way.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ctrlgen.engine.cfg.costs import INFINITE, StackCosts
+from ctrlgen.errors import ComplexityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctrlgen.engine.cfg.store import Store
+    from ctrlgen.engine.cfg.tables import Tables
+
+MAX_STEPS = 100_000
+
+_Reached = dict[int, tuple[bytes, int]]
+
+
+class Completion:
+    """Searches over one store; whoever calls holds the machine's lock."""
+
+    def __init__(self, store: Store, tables: Tables) -> None:
+        self.store, self.tables = store, tables
+        self.end, self.ignored = tables.terminals, tables.terminals + 1
+        lengths = [len(a.shortest()) if not a.is_empty else INFINITE for a in store.lexer.language.automata]
+        self.costs = StackCosts(tables, lengths)
+        self._reached: dict[tuple[int, int], _Reached] = {}
+        self._out = np.empty(4096, np.int32)
+
+    def text(self, configurations: Iterable[tuple[int, int]]) -> bytes:
+        """A short text to an end from the best of the configurations.
+
+        Raises:
+            ComplexityError: none was found in ``MAX_STEPS`` steps.
+        """
+        found = self.search(configurations)
+        if found is None:
+            raise ComplexityError("no way to end the text was found")
+        return found
+
+    def search(self, configurations: Iterable[tuple[int, int]], *, at_end: bool = False) -> bytes | None:
+        """The same, None if there is none; ``at_end``: each configuration is (boundary, stack)."""
+        number = count()
+        heap: list[tuple[int, int, bytes, int, int]] = []
+        seen: set[tuple[int, int]] = set()
+        for s, k in configurations:
+            if self._may_end(s, k):
+                return b""
+            self._spread(heap, number, b"", s, k)
+        for _ in range(MAX_STEPS):
+            if not heap:
+                return None
+            _, _, text, s, k = heapq.heappop(heap)
+            if s < 0:
+                return text
+            if (s, k) in seen:
+                continue
+            seen.add((s, k))
+            self._spread(heap, number, text, s, k)
+        raise ComplexityError(
+            f"no way to end the text was found in {MAX_STEPS} steps; the grammar may have rules that never end"
+        )
+
+    def _may_end(self, s: int, k: int) -> bool:
+        from ctrlgen.engine.cfg.kernel_mask import may_end
+
+        return bool(self.store.run(may_end, s, k))
+
+    def _spread(
+        self, heap: list[tuple[int, int, bytes, int, int]], number: count[int], text: bytes, s: int, k: int
+    ) -> None:
+        """Put what may come after one more terminal from (s, k) on the heap."""
+        from ctrlgen.engine.cfg.kernel_mask import begin
+        from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted_into
+
+        store = self.store
+        store.run(acceptable, k)
+        accept = int.from_bytes(store["accept"][k].tobytes(), "little")
+        for label, (more, last) in self.reached(s, k).items():
+            longer = text + more
+            if label == self.ignored:
+                if accept >> self.end & 1:
+                    heapq.heappush(heap, (len(longer), next(number), longer, -1, 0))
+                continue
+            if not accept >> label & 1:
+                continue
+            duties = store["bounds"].item(store["states"].item(last, 3), 1)
+            for after in self._out[: store.run(shifted_into, k, label, self._out)].tolist():
+                store.run(acceptable, after)
+                if int.from_bytes(store["accept"][after].tobytes(), "little") >> self.end & 1:
+                    heapq.heappush(heap, (len(longer), next(number), longer, -1, 0))
+                cost = self.costs.of(store, after)
+                if cost < INFINITE:
+                    fresh = store.run(begin, after, duties)
+                    heapq.heappush(heap, (len(longer) + cost, -next(number), longer, fresh, after))
+
+    def reached(self, s: int, k: int) -> _Reached:
+        """For each terminal that may come next from lexer state s: the shortest text, and the state it ends in."""
+        store = self.store
+        key = (s, store["scanner"].item(store["frames"].item(k, 0)))
+        known = self._reached.get(key)
+        if known is not None:
+            return known
+        from ctrlgen.engine.cfg.kernel_mask import begin
+
+        result: _Reached = {}
+        seen, order = {s}, [(s, b"")]
+        for one, text in order:
+            label = store["lists"].item(store["states"].item(one, 0), 2)
+            if label >= 0:
+                result.setdefault(label, (text, one))
+            row = store["moves"][one]
+            fresh = -1
+            if label == self.ignored:
+                fresh = store.run(begin, k, store["bounds"].item(store["states"].item(one, 3), 1))
+            row = store["moves"][one]
+            targets, first = np.unique(row, return_index=True)
+            ways = list(zip(first.tolist(), (targets >> 1).tolist(), strict=True))
+            if fresh >= 0:
+                fresh_row = np.where(row & 1, store["moves"][fresh], 0)
+                targets, first = np.unique(fresh_row, return_index=True)
+                ways += zip(first.tolist(), (targets >> 1).tolist(), strict=True)
+            for byte, target in sorted(ways, key=_printable):
+                if target and target - 1 not in seen:
+                    seen.add(target - 1)
+                    order.append((target - 1, text + bytes([byte])))
+        self._reached[key] = result
+        return result
+
+
+def _printable(way: tuple[int, int]) -> tuple[bool, int]:
+    return not 0x20 <= way[0] < 0x7F, way[0]

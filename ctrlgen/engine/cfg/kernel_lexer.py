@@ -1,0 +1,245 @@
+"""Lexer states: rows over bytes, and what each can still become.
+
+A *list* holds the terminals that are still alive, each in a state of its own automaton, in order of preference; once
+one matches, those after it are cut (as a backtracking matcher would never come to them), and LABEL says what has
+matched. The match is the last label before the list dies, so what follows a label may show that it was none: a lexer
+state is a list with *duties*, lists that must not reach a label any more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ctrlgen.engine.cfg.kernel_store import (
+    BOUND,
+    CLASS,
+    COUNTS,
+    DUTIES,
+    DUTY,
+    DUTY_SETS,
+    HIGH,
+    LABEL,
+    LIST,
+    LIST_ROWS,
+    LISTS,
+    LOW,
+    MEMBERS,
+    MOVES,
+    N_CLOSED,
+    N_STATES,
+    REACH,
+    ROOTS,
+    ROW,
+    SCRATCH,
+    STATES,
+    TERMINAL,
+    TERMINAL_INFO,
+    grid,
+    intern_bound,
+    intern_class,
+    intern_duties,
+    intern_list,
+    intern_state,
+    ints,
+    longs,
+    room,
+    words,
+)
+
+
+@njit(cache=True, nogil=True)
+def list_row(table, q):
+    """Fill the row of a list; 0 or a request."""
+    lists, members, result = grid(table, LISTS), ints(table, MEMBERS), grid(table, LIST_ROWS)
+    terminal, info, buffer = grid(table, TERMINAL), grid(table, TERMINAL_INFO), ints(table, SCRATCH)
+    low, high = np.int64(lists[q, LOW]), np.int64(lists[q, HIGH])
+    if q >= result.shape[0]:
+        return room(LIST_ROWS)
+    if high - low > buffer.shape[0]:
+        return room(SCRATCH)
+    before = np.int64(-1)
+    for byte in range(256):
+        if byte > 0:
+            same = True
+            for i in range(low, high):
+                if terminal[members[i], byte] != terminal[members[i], byte - 1]:
+                    same = False
+                    break
+            if same:
+                result[q, byte] = before
+                continue
+        n, label = np.int64(0), np.int64(-1)
+        shadow, shadow_from, shadow_label = np.int64(-1), np.int64(0), np.int64(-1)
+        for i in range(low, high):
+            after = terminal[members[i], byte]
+            track = info[members[i], 1]
+            if info[members[i], 2] == 1:  # a literal that only renames what its track matches
+                if shadow != track:
+                    if shadow >= 0:
+                        n = shadow_from  # its track has died
+                    shadow, shadow_from, shadow_label = track, n, -1
+                if after >= 0:
+                    if shadow_label < 0:
+                        shadow_label = info[after, 0]
+                    buffer[n] = after
+                    n += 1
+                continue
+            if shadow >= 0 and shadow != track:
+                n, shadow, shadow_label = shadow_from, -1, -1
+            if after >= 0:
+                buffer[n] = after
+                n += 1
+                if info[after, 0] >= 0:
+                    label = shadow_label if shadow == track and shadow_label >= 0 else np.int64(info[after, 0])
+                    break
+            elif shadow == track:
+                n = shadow_from
+            shadow, shadow_label = -1, -1
+        if label < 0 and shadow >= 0:
+            n = shadow_from
+        before = np.int64(-1)
+        if n > 0:
+            before = intern_list(table, buffer, n, label, 0)
+            if before < 0:
+                return before
+        result[q, byte] = before
+    lists[q, ROW] = q
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def boundary(table, s):
+    """The boundary after what state s has matched, or a request."""
+    lists, states, result = grid(table, LISTS), grid(table, STATES), grid(table, LIST_ROWS)
+    sets, duties, buffer = grid(table, DUTY_SETS), ints(table, DUTIES), ints(table, SCRATCH)
+    q, o = np.int64(states[s, LIST]), np.int64(states[s, DUTY])
+    goes_on = False
+    for byte in range(256):
+        goes_on = goes_on or result[q, byte] >= 0
+    if goes_on:
+        n, placed = np.int64(0), False
+        if sets[o, 1] - sets[o, 0] + 1 > buffer.shape[0]:
+            return room(SCRATCH)
+        for i in range(sets[o, 0], sets[o, 1]):
+            if not placed and duties[i] >= q:
+                placed = True
+                if duties[i] > q:
+                    buffer[n] = q
+                    n += 1
+            buffer[n] = duties[i]
+            n += 1
+        if not placed:
+            buffer[n] = q
+            n += 1
+        o = intern_duties(table, buffer, n)
+        if o < 0:
+            return o
+    return intern_bound(table, lists[q, LABEL], o)
+
+
+@njit(cache=True, nogil=True)
+def state_row(table, s):
+    """Fill MOVES[s]: 2 * (state after the byte + 1), plus 1 where what has matched ends before it; 0 or a request."""
+    lists, states, result, moves = grid(table, LISTS), grid(table, STATES), grid(table, LIST_ROWS), grid(table, MOVES)
+    sets, duties, buffer = grid(table, DUTY_SETS), ints(table, DUTIES), ints(table, SCRATCH)
+    q, o = np.int64(states[s, LIST]), np.int64(states[s, DUTY])
+    if s >= moves.shape[0]:
+        return room(MOVES)
+    low, high = np.int64(sets[o, 0]), np.int64(sets[o, 1])
+    for i in range(low - 1, high):
+        one = q if i < low else np.int64(duties[i])
+        if lists[one, ROW] < 0:
+            code = list_row(table, one)
+            if code < 0:
+                return code
+    matched = lists[q, LABEL] >= 0
+    if matched:
+        code = boundary(table, s)
+        if code < 0:
+            return code
+        states[s, BOUND] = code
+    for byte in range(256):
+        n, broken = np.int64(0), False
+        for i in range(low, high):
+            after = result[duties[i], byte]
+            if after >= 0:
+                if lists[after, LABEL] >= 0:
+                    broken = True
+                    break
+                at = n  # keep them ascending and different
+                while at > 0 and buffer[at - 1] > after:
+                    at -= 1
+                if at == 0 or buffer[at - 1] != after:
+                    for j in range(n, at, -1):
+                        buffer[j] = buffer[j - 1]
+                    buffer[at] = after
+                    n += 1
+        if broken:
+            moves[s, byte] = 0
+            continue
+        after = np.int64(result[q, byte])
+        target = np.int64(-1)
+        if after >= 0:
+            duty = np.int64(0)
+            if n > 0:
+                duty = intern_duties(table, buffer, n)
+                if duty < 0:
+                    return duty
+            target = intern_state(table, after, duty)
+            if target < 0:
+                return target
+        ends = matched and (after < 0 or lists[after, LABEL] < 0)
+        moves[s, byte] = 2 * (target + 1) + (1 if ends else 0)
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def close(table):
+    """Give every lexer state its row, the set of terminals it can become, and its class; 0 or a request."""
+    counts = longs(table, COUNTS)
+    first = counts[N_CLOSED]
+    s = first
+    while s < counts[N_STATES]:
+        code = state_row(table, s)
+        if code < 0:
+            return code
+        s += 1
+    states, lists, moves, reach, roots = (
+        grid(table, STATES), grid(table, LISTS), grid(table, MOVES), words(table, REACH), ints(table, ROOTS)
+    )  # fmt: skip
+    last = counts[N_STATES]
+    if last > reach.shape[0]:
+        return room(REACH)
+    if last > roots.shape[0]:
+        return room(ROOTS)
+    width = reach.shape[1]
+    for s in range(first, last):
+        roots[s] = -1
+        for w in range(width):
+            reach[s, w] = 0
+        label = lists[states[s, LIST], LABEL]
+        if label >= 0:
+            reach[s, label >> 6] = np.uint64(1) << np.uint64(label & 63)
+    changed = True
+    while changed:
+        changed = False
+        for s in range(last - 1, first - 1, -1):
+            before = np.int64(-1)
+            for byte in range(256):
+                after = np.int64(moves[s, byte] >> 1) - 1
+                if after < 0 or after == before or after == s:
+                    continue
+                before = after
+                for w in range(width):
+                    bits = reach[s, w] | reach[after, w]
+                    if bits != reach[s, w]:
+                        reach[s, w] = bits
+                        changed = True
+    for s in range(first, last):
+        code = intern_class(table, s)
+        if code < 0:
+            return code
+        states[s, CLASS] = code
+    counts[N_CLOSED] = last
+    return np.int64(0)

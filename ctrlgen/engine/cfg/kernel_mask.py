@@ -1,0 +1,392 @@
+"""Walks of the trie by lexer state, masks and steps.
+
+A node is a set of places in the trie together with a lexer state: the tokens below that end inside one terminal, by
+what this terminal can become, and, for each terminal that ends inside a token, the places where the next one begins.
+Nodes know nothing of the parser; a mask goes down from node to node with the stacks that live.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ctrlgen.engine.cfg.kernel_lexer import close
+from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted
+from ctrlgen.engine.cfg.kernel_store import (
+    ACCEPT,
+    BOUND,
+    BOUNDS,
+    CLASS,
+    CLASSES,
+    COUNTS,
+    ENTRIES,
+    EXITS,
+    FRAMES,
+    FRESH,
+    GROUP_ROWS,
+    GROUP_TOKENS,
+    GROUPS,
+    LABEL,
+    LIST,
+    LISTS,
+    MOVES,
+    N_CLOSED,
+    N_ENTRIES,
+    N_EXITS,
+    N_GROUP_ROWS,
+    N_GROUP_TOKENS,
+    N_GROUPS,
+    N_NODES,
+    N_ROOT_ENTRIES,
+    NEED_SCANNER,
+    NODE_HEADS,
+    NODES,
+    ROOTS,
+    SCANNER,
+    SCANNER_LIST,
+    SCRATCH,
+    SHIFT,
+    SLOTS,
+    STATES,
+    TOKENS,
+    TOO_MANY,
+    TRIE,
+    WORK,
+    grid,
+    intern_state,
+    ints,
+    longs,
+    mix,
+    room,
+    rows,
+    words,
+)
+
+WIDE = 1024  # a group of more tokens is kept as a row of bits
+
+
+@njit(cache=True, nogil=True)
+def walk(trie, tokens, moves, states, entries, low, high, s, path, slots, found, places):
+    """Walk the subtrees of the trie nodes entries[low:high] from lexer state s.
+
+    Writes (token, class) to found and (trie node, boundary) to places, and counts both in slots.
+    Returns their numbers, each -1 if its array is too short.
+    """
+    n_found, n_places = np.int64(0), np.int64(0)
+    for e in range(low, high):
+        i = np.int64(entries[e])
+        end = np.int64(trie[i, 1])
+        path[trie[i, 5] - 1] = s
+        while i < end:
+            depth = trie[i, 5]
+            before = path[depth - 1]
+            move = moves[before, trie[i, 0]]
+            if move & 1:
+                if n_places >= places.shape[0]:
+                    return n_found, np.int64(-1)
+                b = states[before, 3]
+                places[n_places, 0], places[n_places, 1] = i, b
+                slots[b, 1] += 1
+                n_places += 1
+            if move < 2:
+                i = np.int64(trie[i, 1])
+                continue
+            after = (move >> 1) - 1
+            path[depth] = after
+            if trie[i, 3] > trie[i, 2]:
+                c = states[after, 2]
+                count = trie[i, 3] - trie[i, 2]
+                if n_found + count > found.shape[0]:
+                    return np.int64(-1), n_places
+                for j in range(trie[i, 2], trie[i, 3]):
+                    found[n_found, 0], found[n_found, 1] = tokens[j], c
+                    n_found += 1
+                slots[c, 0] += count
+            i += 1
+    return n_found, n_places
+
+
+@njit(cache=True, nogil=True)
+def build_node(table, exit_, s):
+    """The node of the places of an exit (-1: of the whole trie) from lexer state s; a request if negative."""
+    counts, nodes, exits = longs(table, COUNTS), grid(table, NODES), grid(table, EXITS)
+    groups, group_tokens, group_rows = grid(table, GROUPS), ints(table, GROUP_TOKENS), rows(table, GROUP_ROWS)
+    entries, slots, scratch = ints(table, ENTRIES), grid(table, SLOTS), ints(table, SCRATCH)
+    trie, states, bounds = grid(table, TRIE), grid(table, STATES), grid(table, BOUNDS)
+    low, high = (np.int64(0), counts[N_ROOT_ENTRIES]) if exit_ < 0 else (np.int64(exits[exit_, 2]), np.int64(exits[exit_, 3]))
+    node = counts[N_NODES]
+    if node >= nodes.shape[0]:
+        return room(NODES)
+    half = scratch.shape[0] // 4
+    path = np.empty(512, np.int32)
+    found = scratch[: 2 * half].reshape(half, 2)
+    places = scratch[2 * half : 4 * half].reshape(half, 2)
+    n_found, n_places = walk(trie, ints(table, TOKENS), grid(table, MOVES), states, entries, low, high, s, path, slots, found, places)
+    lines = np.int64(0)
+    if n_found < 0 or n_places < 0:
+        slots[:, :2] = 0
+        return room(SCRATCH)
+    g, t, r, x, e = counts[N_GROUPS], counts[N_GROUP_TOKENS], counts[N_GROUP_ROWS], counts[N_EXITS], counts[N_ENTRIES]
+    short = np.int64(0)
+    if t + n_found > group_tokens.shape[0]:
+        short = room(GROUP_TOKENS)
+    elif e + n_places > entries.shape[0]:
+        short = room(ENTRIES)
+    first_group, first_exit = g, x
+    for i in range(n_found):
+        c = found[i, 1]
+        count = slots[c, 0]
+        if count == 0 or short < 0:
+            continue
+        if count > 0:  # the first of its class: open the group; from here on slots holds ~its place
+            if g >= groups.shape[0]:
+                short = room(GROUPS)
+                continue
+            groups[g, 0], groups[g, 1], groups[g, 2], groups[g, 3] = c, t, t, -1
+            if count > WIDE:
+                if r >= group_rows.shape[0]:
+                    short = room(GROUP_ROWS)
+                    continue
+                group_rows[r, :] = 0
+                groups[g, 3] = r
+                r += 1
+            else:
+                t += count
+            slots[c, 0] = -1 - (g - first_group)
+            g += 1
+        one = first_group - 1 - slots[c, 0]
+        token = found[i, 0]
+        if groups[one, 3] >= 0:
+            group_rows[groups[one, 3], token >> 5] |= np.uint32(1) << np.uint32(token & 31)
+        else:
+            group_tokens[groups[one, 2]] = token
+            groups[one, 2] += 1
+    for i in range(n_places):
+        b = places[i, 1]
+        count = slots[b, 1]
+        if count == 0 or short < 0:
+            continue
+        if count > 0:
+            if x >= exits.shape[0]:
+                short = room(EXITS)
+                continue
+            exits[x, 0], exits[x, 1], exits[x, 2], exits[x, 3] = bounds[b, 0], bounds[b, 1], e, e
+            e += count
+            slots[b, 1] = -1 - (x - first_exit)
+            x += 1
+        one = first_exit - 1 - slots[b, 1]
+        entries[exits[one, 3]] = places[i, 0]
+        exits[one, 3] += 1
+    for i in range(n_found):
+        slots[found[i, 1], 0] = 0
+    for i in range(n_places):
+        slots[places[i, 1], 1] = 0
+    if short < 0:
+        return short
+    nodes[node, 0], nodes[node, 1], nodes[node, 2], nodes[node, 3] = first_group, g, first_exit, x
+    nodes[node, 4], nodes[node, 5] = exit_, s
+    counts[N_GROUPS], counts[N_GROUP_TOKENS], counts[N_GROUP_ROWS], counts[N_EXITS], counts[N_ENTRIES] = g, t, r, x, e
+    counts[N_NODES] = node + 1
+    return node
+
+
+@njit(cache=True, nogil=True)
+def node_of(table, exit_, s):
+    """The node, built at its first use; a request if negative."""
+    nodes, roots, heads = grid(table, NODES), ints(table, ROOTS), ints(table, NODE_HEADS)
+    slots, counts = grid(table, SLOTS), longs(table, COUNTS)
+    if exit_ < 0 and roots[s] >= 0:
+        return np.int64(roots[s])
+    slot = np.int64((mix(exit_, s) >> np.uint64(7)) % np.uint64(heads.shape[0]))
+    if exit_ >= 0:
+        node = np.int64(heads[slot])
+        while node >= 0:
+            if nodes[node, 4] == exit_ and nodes[node, 5] == s:
+                return node
+            node = np.int64(nodes[node, 6])
+    if slots.shape[0] < counts[6] or slots.shape[0] < counts[7]:
+        return room(SLOTS)
+    node = build_node(table, exit_, s)
+    if node >= 0:
+        if exit_ < 0:
+            roots[s] = node
+        else:
+            nodes[node, 6] = heads[slot]
+            heads[slot] = node
+    return node
+
+
+@njit(cache=True, nogil=True)
+def begin(table, k, duties):
+    """The lexer state that begins a terminal on stack k; a request if negative."""
+    frames, scanner, lists, counts = grid(table, FRAMES), ints(table, SCANNER), ints(table, SCANNER_LIST), longs(table, COUNTS)
+    q = np.int64(lists[scanner[frames[k, 0]]])
+    if q < 0:
+        return room(NEED_SCANNER + 2 * scanner[frames[k, 0]])
+    s = intern_state(table, q, duties)
+    if s >= counts[N_CLOSED]:
+        code = close(table)
+        if code < 0:
+            return code
+    return s
+
+
+@njit(cache=True, nogil=True)
+def may_end(table, s, k):
+    """1 if the text may end in this configuration, 0 if not, or a request."""
+    states, lists, accept, shift = grid(table, STATES), grid(table, LISTS), words(table, ACCEPT), grid(table, SHIFT)
+    end = np.int64(shift.shape[1])
+    q = states[s, LIST]
+    label = np.int64(lists[q, LABEL])
+    if label < 0 and lists[q, FRESH] == 0:
+        return np.int64(0)
+    code = acceptable(table, k)
+    if code < 0:
+        return code
+    accept = words(table, ACCEPT)
+    if label < 0 or label > end:
+        return np.int64(accept[k, end >> 6] >> np.uint64(end & 63) & np.uint64(1))
+    if not accept[k, label >> 6] >> np.uint64(label & 63) & np.uint64(1):
+        return np.int64(0)
+    out, pending = np.empty(4096, np.int32), np.empty(8192, np.int32)
+    n = shifted(table, k, label, out, 0, pending)
+    if n < 0:
+        return n
+    for j in range(n):
+        code = acceptable(table, np.int64(out[j]))
+        if code < 0:
+            return code
+        if accept[out[j], end >> 6] >> np.uint64(end & 63) & np.uint64(1):
+            return np.int64(1)
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def mask(table, s, k, row, work):
+    """Set the bits of the tokens that may follow configuration (s, k); 0 or a request.
+
+    work: int32[n, 2], scratch for (node, stack).
+    """
+    nodes, groups, tokens, wide = grid(table, NODES), grid(table, GROUPS), ints(table, GROUP_TOKENS), rows(table, GROUP_ROWS)
+    exits, classes, accept, shift = grid(table, EXITS), words(table, CLASSES), words(table, ACCEPT), grid(table, SHIFT)
+    width = accept.shape[1]
+    ignored = np.int64(shift.shape[1]) + 1
+    ignored_word, ignored_bit = ignored >> 6, np.uint64(1) << np.uint64(ignored & 63)
+    out, pending = np.empty(4096, np.int32), np.empty(8192, np.int32)
+    node = node_of(table, -1, s)
+    if node < 0:
+        return node
+    work[0, 0], work[0, 1] = node, k
+    top = np.int64(1)
+    while top > 0:
+        top -= 1
+        node, k = np.int64(work[top, 0]), np.int64(work[top, 1])
+        code = acceptable(table, k)
+        if code < 0:
+            return code
+        for g in range(nodes[node, 0], nodes[node, 1]):
+            c = groups[g, 0]
+            live = classes[c, ignored_word] & ignored_bit
+            for w in range(width):
+                live |= classes[c, w] & accept[k, w]
+            if not live:
+                continue
+            if groups[g, 3] >= 0:
+                r = groups[g, 3]
+                for w in range(row.shape[0]):
+                    row[w] |= wide[r, w]
+            else:
+                for i in range(groups[g, 1], groups[g, 2]):
+                    t = tokens[i]
+                    row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+        for x in range(nodes[node, 2], nodes[node, 3]):
+            label = np.int64(exits[x, 0])
+            if label == ignored:
+                out[0] = k
+                n = np.int64(1)
+            elif accept[k, label >> 6] >> np.uint64(label & 63) & np.uint64(1):
+                n = shifted(table, k, label, out, 0, pending)
+                if n < 0:
+                    return n
+            else:
+                continue
+            if top + n > work.shape[0]:
+                return room(TOO_MANY)
+            for j in range(n):
+                after = begin(table, out[j], exits[x, 1])
+                if after < 0:
+                    return after
+                below = node_of(table, x, after)
+                if below < 0:
+                    return below
+                if nodes[below, 1] > nodes[below, 0] or nodes[below, 3] > nodes[below, 2]:
+                    work[top, 0], work[top, 1] = below, out[j]
+                    top += 1
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def add(pairs, n, s, k):
+    """Append (s, k) unless it is there; the new number, or -1 where there is no room."""
+    for j in range(n):
+        if pairs[j, 0] == s and pairs[j, 1] == k:
+            return n
+    if n >= pairs.shape[0]:
+        return np.int64(-1)
+    pairs[n, 0], pairs[n, 1] = s, k
+    return np.int64(n + 1)
+
+
+@njit(cache=True, nogil=True)
+def advance(table, current, count, text, after):
+    """Configurations after the bytes of ``text``: written to ``after``; their number, or a request.
+
+    current, after: int32[n, 2] (lexer state, stack); both are overwritten.
+    """
+    moves, states, bounds = grid(table, MOVES), grid(table, STATES), grid(table, BOUNDS)
+    classes, accept, shift = words(table, CLASSES), words(table, ACCEPT), grid(table, SHIFT)
+    width, ignored = accept.shape[1], np.int64(shift.shape[1]) + 1
+    out, pending = np.empty(4096, np.int32), np.empty(8192, np.int32)
+    for place in range(text.shape[0]):
+        byte, n = text[place], np.int64(0)
+        for j in range(count):
+            s, k = np.int64(current[j, 0]), np.int64(current[j, 1])
+            move = moves[s, byte]
+            if move & 1:
+                label, duties = np.int64(bounds[states[s, BOUND], 0]), bounds[states[s, BOUND], 1]
+                out[0] = k
+                m = np.int64(1)
+                if label != ignored:
+                    m = shifted(table, k, label, out, 0, pending)
+                    if m < 0:
+                        return m
+                for i in range(m):
+                    fresh = begin(table, out[i], duties)
+                    if fresh < 0:
+                        return fresh
+                    if moves[fresh, byte] > 1:
+                        n = add(after, n, (moves[fresh, byte] >> 1) - 1, out[i])
+                        if n < 0:
+                            return room(TOO_MANY)
+            if move > 1:
+                n = add(after, n, (move >> 1) - 1, k)
+                if n < 0:
+                    return room(TOO_MANY)
+        current, after = after, current
+        count = n
+        if n == 0:
+            return np.int64(0)
+    n = np.int64(0)
+    for j in range(count):
+        s, k = np.int64(current[j, 0]), np.int64(current[j, 1])
+        code = acceptable(table, k)
+        if code < 0:
+            return code
+        c = states[s, CLASS]
+        live = classes[c, ignored >> 6] & (np.uint64(1) << np.uint64(ignored & 63))
+        for w in range(width):
+            live |= classes[c, w] & accept[k, w]
+        if live:
+            after[n, 0], after[n, 1] = s, k
+            n += 1
+    return n

@@ -1,0 +1,107 @@
+"""What a grammar's lexer is made of: automata of terminals in order of preference, and which of them are tried where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ctrlgen.automaton import Automaton
+    from ctrlgen.engine.cfg.productions import Productions
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """A literal that a match of another terminal becomes when the texts are equal (a keyword among names).
+
+    Args:
+        literal: the literal terminal.
+        embedded: whether the literal is tried in no other way beside that terminal.
+    """
+
+    literal: int
+    embedded: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Language:
+    """A grammar with its terminals; terminal i is tried before terminal i + 1.
+
+    Args:
+        productions: the rules.
+        automata: of each terminal, ended by the last accepting state that a text meets.
+        ignored: terminals that are dropped wherever they stand.
+        renamings: by terminal.
+        lexer: "basic" tries all terminals everywhere, "contextual" those that the parser has a use for.
+        names: of terminals, for messages; of nonterminal -1 - i, ``rule_names[i]``.
+    """
+
+    productions: Productions
+    automata: tuple[Automaton, ...]
+    ignored: frozenset[int]
+    renamings: dict[int, tuple[Renaming, ...]]
+    lexer: Literal["basic", "contextual"]
+    names: tuple[str, ...]
+    rule_names: tuple[str, ...]
+
+    def shown(self, symbol: int) -> str:
+        """The name of a symbol."""
+        if symbol >= 0:
+            return self.names[symbol]
+        number = -1 - symbol
+        return self.rule_names[number] if number < len(self.rule_names) else f"(part {number})"
+
+
+@dataclass
+class Lexer:
+    """The states of all terminals in one table, and the lists that begin a terminal.
+
+    Attributes:
+        table: int32[n, 256], state after a byte, or -1.
+        info: int32[n, 3]: what has matched in a state (-1: nothing), the terminal whose track it is on, and 1 for a
+            literal that only renames.
+    """
+
+    language: Language
+    table: NDArray[np.int32] = field(init=False)
+    info: NDArray[np.int32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        tables: list[NDArray[np.int32]] = []
+        infos: list[NDArray[np.int32]] = []
+        self._starts: dict[tuple[int, int], int] = {}
+        language, used = self.language, 0
+        count = language.productions.terminals
+        shadows = [(r.literal, track) for track, renamings in language.renamings.items() for r in renamings]
+        for terminal, track in [*((t, t) for t in range(count)), *shadows]:
+            automaton = language.automata[terminal]
+            label = count + 1 if track in language.ignored else terminal
+            # the start is a state of its own, so that a list in it is known to have read nothing
+            table = np.vstack([automaton.next[:1], automaton.next])
+            table = np.where(table >= 0, table + used + 1, -1).astype(np.int32)
+            info = np.empty((len(table), 3), np.int32)
+            info[:, 0] = np.where(np.append(False, automaton.accepting), label, -1)
+            info[:, 1], info[:, 2] = track, terminal != track
+            tables.append(table)
+            infos.append(info)
+            self._starts[terminal, track] = used
+            used += len(table)
+        self.table = np.concatenate(tables) if tables else np.full((1, 256), -1, np.int32)
+        self.info = np.concatenate(infos) if infos else np.full((1, 3), -1, np.int32)
+
+    def start(self, tried: int) -> list[int]:
+        """The list that begins a terminal where the terminals with bits in ``tried`` are tried."""
+        language = self.language
+        here = [t for t in range(language.productions.terminals) if tried >> t & 1]
+        renamed = {t: [r for r in language.renamings.get(t, ()) if tried >> r.literal & 1] for t in here}
+        embedded = {r.literal for renamings in renamed.values() for r in renamings if r.embedded}
+        members = []
+        for terminal in here:
+            if terminal not in embedded:
+                members += [self._starts[r.literal, terminal] for r in renamed[terminal]]
+                members.append(self._starts[terminal, terminal])
+        return members

@@ -1,0 +1,233 @@
+"""A grammar as a Constraint: states are interned sets of configurations, rows and moves are remembered.
+
+A configuration is (lexer state, stack). There is one of them nearly always: two where a longer match may still turn
+out to be none (``/`` or the beginning of ``/* ... */``), more where a grammar is ambiguous.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ctrlgen.constraint import DEAD
+from ctrlgen.engine.cfg.completion import Completion
+from ctrlgen.engine.cfg.lexer import Language, Lexer
+from ctrlgen.engine.cfg.store import Store
+from ctrlgen.engine.cfg.tables import Tables, tables_of
+from ctrlgen.errors import ComplexityError, UnsatisfiableError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ctrlgen.constraint import Constraint
+    from ctrlgen.vocabulary import Vocabulary
+
+FINISHED = 0
+"""The state after an EOS id: it allows the EOS ids and nothing else."""
+
+WORN_STATES, WORN_STACKS, MAX_STATES = 200_000, 1_000_000, 4_000_000
+WALK_BYTES = 256 << 20
+
+_Configurations = tuple[tuple[int, int], ...]
+_MAX_MOVES = 1 << 20
+
+
+class GrammarMachine:
+    """The constraint of a grammar.
+
+    Args:
+        vocabulary: whose tokens.
+        language: the grammar; its productions are useful.
+        row_bytes: memory for rows; the oldest go first.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, language: Language, tables: Tables, *, row_bytes: int = 64 << 20) -> None:
+        self.vocabulary, self.language, self.tables = vocabulary, language, tables
+        scanners, scanner_of = _scanners(language, tables)
+        self.store = Store(vocabulary, Lexer(language), tables, scanners, scanner_of)
+        self.lock = threading.RLock()
+        self._shift = max(len(vocabulary.tokens) - 1, 1).bit_length()
+        self._eos = frozenset(vocabulary.eos)
+        self._sets: list[_Configurations] = [()]
+        self._ids: dict[_Configurations, int] = {}
+        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
+        self._max_rows = max(16, row_bytes // (4 * vocabulary.words))
+        self._moves: dict[int, int] = {}
+        self._accepts: dict[int, bool] = {FINISHED: True}
+        self._distance: dict[int, int] = {FINISHED: 1}
+        self.completion = Completion(self.store, tables)
+        self._current = np.empty((4096, 2), np.int32)
+        self._after = np.empty((4096, 2), np.int32)
+        self._work = np.empty((1 << 16, 2), np.int32)
+        self._end_row = self._row_of_eos()
+        self._rows[FINISHED] = self._end_row
+        from ctrlgen.engine.cfg.kernel_mask import begin
+
+        self.start = self._state(((self.store.run(begin, 0, 0), 0),))
+
+    # the constraint
+
+    def advance(self, state: int, token: int) -> int:
+        """The state after ``token``, or DEAD when it is refused."""
+        move = self._moves.get(state << self._shift | token)
+        return self._advance(state, token) if move is None else move
+
+    def mask(self, state: int) -> NDArray[np.uint32]:
+        """uint32[ceil(V / 32)], read-only; bit t % 32 of word t // 32 is set if token t is allowed."""
+        row = self._rows.get(state)
+        return self._mask(state) if row is None else row
+
+    def accepts(self, state: int) -> bool:
+        """Whether the text may end here."""
+        known = self._accepts.get(state)
+        if known is None:
+            from ctrlgen.engine.cfg.kernel_mask import may_end
+
+            with self.lock:
+                known = self._accepts[state] = any(self.store.run(may_end, s, k) for s, k in self._sets[state])
+        return known
+
+    def distance(self, state: int) -> int:
+        """Number of tokens, EOS included, that is certain to suffice to end legally from here."""
+        known = self._distance.get(state)
+        if known is None:
+            with self.lock:
+                known = self._measure(state)
+        return known
+
+    def witness(self, state: int) -> bytes:
+        """A short text that ends legally from ``state``."""
+        with self.lock:
+            return b"" if state == FINISHED else self.completion.text(self._sets[state])
+
+    @property
+    def size(self) -> int:
+        """Number of states met so far."""
+        return len(self._sets)
+
+    @property
+    def worn(self) -> bool:
+        """Whether so many states have been met that a new request had better start afresh."""
+        return len(self._sets) > WORN_STATES or int(self.store["counts"][8]) > WORN_STACKS
+
+    # cold steps
+
+    def _advance(self, state: int, token: int) -> int:
+        if state < 0 or not 0 <= token < self.vocabulary.width:
+            return DEAD
+        if token in self._eos:
+            return FINISHED if self.accepts(state) else DEAD
+        text = self.vocabulary.tokens[token] if token < len(self.vocabulary.tokens) else None
+        if not text or state == FINISHED:
+            return DEAD
+        with self.lock:
+            after = self.step(self._sets[state], text)
+            move = self._state(after) if after else DEAD
+            if len(self._moves) >= _MAX_MOVES:
+                self._moves.clear()
+            self._moves[state << self._shift | token] = move
+        return move
+
+    def step(self, configurations: _Configurations, text: bytes) -> _Configurations:
+        """The live configurations after ``text``; hold the lock."""
+        from ctrlgen.engine.cfg.kernel_mask import advance
+
+        count = len(configurations)
+        data = np.frombuffer(text, np.uint8)
+        store, current, after = self.store, self._current, self._after
+        while True:
+            if count == 1:
+                current[0] = configurations[0]
+            else:
+                current[:count] = configurations
+            code = int(advance(store.table, current, count, data, after))
+            if code >= 0:
+                break
+            store.provide(-code - 1)
+        found = current if len(text) & 1 else after
+        if code == 1:
+            return ((found.item(0, 0), found.item(0, 1)),)
+        return tuple(sorted((s, k) for s, k in found[:code].tolist()))
+
+    def _mask(self, state: int) -> NDArray[np.uint32]:
+        from ctrlgen.engine.cfg.kernel_mask import mask
+
+        with self.lock:
+            if self.store.nbytes > WALK_BYTES:
+                self.store.forget_walks()
+            row = np.zeros(self.vocabulary.words, np.uint32)
+            for s, k in self._sets[state]:
+                self.store.run(mask, s, k, row, self._work)
+            if self.accepts(state):
+                row |= self._end_row
+            if not row.any():
+                raise UnsatisfiableError("no token of the vocabulary can continue here")
+            row.flags.writeable = False
+            self._rows[state] = row
+            while len(self._rows) > self._max_rows:
+                oldest, _ = self._rows.popitem(last=False)
+                if oldest == FINISHED:
+                    self._rows[FINISHED] = self._end_row
+        return row
+
+    def _measure(self, state: int) -> int:
+        """Find a text to an end, and note on all states along it how many tokens are left."""
+        start = state
+        path = self.vocabulary.encode_greedy(self.witness(state))
+        for number, token in enumerate(path):
+            left = len(path) - number + 1
+            self._distance[state] = min(left, self._distance.get(state, left))
+            state = self.advance(state, token)
+        self._distance[state] = 1
+        return self._distance[start]
+
+    def _state(self, configurations: _Configurations) -> int:
+        state = self._ids.get(configurations)
+        if state is None:
+            if len(self._sets) >= MAX_STATES:
+                raise ComplexityError(f"more than {MAX_STATES} states were met; start a new constraint")
+            state = self._ids[configurations] = len(self._sets)
+            self._sets.append(configurations)
+        return state
+
+    def _row_of_eos(self) -> NDArray[np.uint32]:
+        row = np.zeros(self.vocabulary.words, np.uint32)
+        for token in self._eos:
+            if token < self.vocabulary.width:
+                row[token >> 5] |= np.uint32(1 << (token & 31))
+        row.flags.writeable = False
+        return row
+
+
+def _scanners(language: Language, tables: Tables) -> tuple[list[int], list[int]]:
+    """The sets of terminals (as bits) that are tried together, and which of them each parser state tries."""
+    count = language.productions.terminals
+    everything = (1 << count) - 1
+    ignored = sum(1 << terminal for terminal in language.ignored)
+    if language.lexer == "basic":
+        return [everything], [0] * len(tables.accepts)
+    number: dict[int, int] = {}
+    of = [number.setdefault(accepts & everything | ignored, len(number)) for accepts in tables.accepts]
+    return list(number), of
+
+
+def compile_language(vocabulary: Vocabulary, language: Language) -> Constraint:
+    """The constraint of a grammar.
+
+    Raises:
+        UnsatisfiableError: no text of this vocabulary matches it.
+        SpecificationError: a parser that looks one terminal ahead cannot decide between two rules.
+        ComplexityError: a limit was reached.
+    """
+    if not language.productions.rules:
+        raise UnsatisfiableError("no text matches the grammar: its start rule never comes to an end")
+    tables = tables_of(language.productions, conflicts="shift", shown=language.shown)
+    machine = GrammarMachine(vocabulary, language, tables)
+    if vocabulary.has_byte.all():
+        return machine
+    from ctrlgen.engine.pruned import Pruned
+
+    return Pruned(machine)

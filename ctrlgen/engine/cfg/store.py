@@ -1,0 +1,157 @@
+"""The arrays of one grammar over one vocabulary, and the calls of kernels that grow them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ctrlgen.errors import ComplexityError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ctrlgen.engine.cfg.lexer import Lexer
+    from ctrlgen.engine.cfg.tables import Tables
+    from ctrlgen.vocabulary import Vocabulary
+
+# name, dtype, columns (0: one-dimensional; -1: words of a set of terminals; -2: one more; -3: words of a mask),
+# most entries, in the order of kernel_store's lines
+_LINES: tuple[tuple[str, Any, int, int], ...] = (
+    ("trie", np.int32, 6, 0), ("tokens", np.int32, 0, 0), ("counts", np.int64, 0, 0), ("terminal", np.int32, 256, 0),
+    ("terminal_info", np.int32, 3, 0), ("members", np.int32, 0, 1 << 24), ("lists", np.int32, 6, 1 << 17),
+    ("list_heads", np.int32, 0, 0), ("list_rows", np.int32, 256, 1 << 17), ("duties", np.int32, 0, 1 << 22),
+    ("duty_sets", np.int32, 3, 1 << 18), ("duty_heads", np.int32, 0, 0), ("states", np.int32, 5, 1 << 18),
+    ("state_heads", np.int32, 0, 0), ("moves", np.int32, 256, 1 << 18), ("reach", np.uint64, -1, 1 << 18),
+    ("classes", np.uint64, -2, 1 << 18), ("class_heads", np.int32, 0, 0), ("bounds", np.int32, 3, 1 << 18),
+    ("bound_heads", np.int32, 0, 0), ("shift", np.int32, -4, 0), ("goto", np.int32, -4, 0),
+    ("shiftable", np.uint64, -1, 0), ("reductions", np.int32, 2, 0), ("rules", np.int32, 0, 0),
+    ("followers", np.uint64, -1, 0), ("shape", np.int32, 2, 0), ("scanner", np.int32, 0, 0),
+    ("scanner_list", np.int32, 0, 0), ("frames", np.int32, 4, 1 << 24), ("frame_heads", np.int32, 0, 0),
+    ("accept", np.uint64, -1, 1 << 24), ("nodes", np.int32, 7, 1 << 22), ("node_heads", np.int32, 0, 0),
+    ("groups", np.int32, 4, 1 << 24), ("group_tokens", np.int32, 0, 1 << 27), ("group_rows", np.uint32, -3, 1 << 16),
+    ("exits", np.int32, 4, 1 << 24), ("entries", np.int32, 0, 1 << 26), ("scratch", np.int32, 0, 1 << 26),
+    ("slots", np.int32, 2, 1 << 18), ("work", np.int32, 2, 1 << 24), ("roots", np.int32, 0, 1 << 18),
+)  # fmt: skip
+_INDEX = {line[0]: number for number, line in enumerate(_LINES)}
+_HEADS = ("list_heads", "duty_heads", "state_heads", "class_heads", "bound_heads", "frame_heads", "node_heads")
+_NEED_SCANNER, _TOO_MANY = 64, 65
+_N_FRAMES, _N_NODES, _N_ROOT_ENTRIES = 8, 9, 15
+_N_WALKS = range(9, 15)
+
+
+class Store:
+    """See the module; ``scanners`` are sets of terminals (as bits) that a lexer tries, by number."""
+
+    def __init__(self, vocabulary: Vocabulary, lexer: Lexer, tables: Tables, scanners: list[int], scanner_of: list[int]):
+        from ctrlgen.engine.cfg.kernel_store import intern_duties
+
+        self.lexer, self.scanners = lexer, scanners
+        self.terminals = tables.terminals
+        words = tables.acceptable.shape[1]
+        widths = {-1: words, -2: words + 1, -3: vocabulary.words}
+        trie = vocabulary.trie
+        if trie.longest > 500:
+            raise ComplexityError(f"the longest token has {trie.longest} bytes; the mask engine takes at most 500")
+        given = {
+            "trie": trie.nodes, "tokens": trie.tokens, "terminal": lexer.table, "terminal_info": lexer.info,
+            "shift": tables.shift, "goto": tables.goto, "shiftable": tables.acceptable,
+            "reductions": tables.reductions, "rules": tables.rules, "followers": tables.followers,
+            "shape": tables.shape, "scanner": np.array(scanner_of, np.int32),
+            "scanner_list": np.full(len(scanners), -1, np.int32), "counts": np.zeros(16, np.int64),
+            "scratch": np.zeros(max(4096, 8 * len(trie.tokens), 2 * len(lexer.table)), np.int32),
+            "entries": np.zeros(max(4096, len(trie.tokens)), np.int32),
+            "group_tokens": np.zeros(max(4096, len(trie.tokens)), np.int32),
+            "slots": np.zeros((4096, 2), np.int32),
+        }  # fmt: skip
+        self.arrays: list[NDArray[Any]] = []
+        for name, dtype, columns, _ in _LINES:
+            if name not in given:
+                size = 1 << 14 if name in _HEADS else 16 if name == "group_rows" else 512
+                shape = (size,) if columns == 0 else (size, widths.get(columns, columns))
+                given[name] = np.full(shape, -1 if name in _HEADS else 0, dtype)
+            self.arrays.append(np.ascontiguousarray(given[name], dtype))
+        first = _children(trie.nodes)
+        self["entries"][: len(first)] = first
+        self["counts"][_N_ROOT_ENTRIES] = self["counts"][14] = len(first)
+        self["frames"][0] = 0, -1, -1, 0  # the bottom of all stacks
+        self["counts"][_N_FRAMES] = 1
+        self.table = np.zeros((len(_LINES), 3), np.int64)
+        for line in range(len(_LINES)):
+            self._address(line)
+        self.run(intern_duties, np.zeros(1, np.int32), 0)  # the empty set is number 0
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[_INDEX[name]]
+
+    def _address(self, line: int) -> None:
+        array = self.arrays[line]
+        self.table[line] = array.ctypes.data, array.shape[0], array.shape[1] if array.ndim > 1 else 1
+
+    def run(self, kernel: Callable[..., Any], *arguments: Any) -> int:
+        """Call a kernel with the table until it lacks nothing."""
+        while True:
+            code = int(kernel(self.table, *arguments))
+            if code >= 0:
+                return code
+            self.provide(-code - 1)
+
+    def provide(self, wanted: int) -> None:
+        """Give a kernel what it asked for."""
+        if wanted < len(_LINES):
+            self._grow(wanted)
+        elif wanted % 2 == 0 and wanted >= _NEED_SCANNER:
+            self._start((wanted - _NEED_SCANNER) // 2)
+        else:
+            raise ComplexityError("the grammar is too ambiguous here: too many ways to read the text; simplify it")
+
+    def _grow(self, line: int) -> None:
+        name, _, _, most = _LINES[line]
+        old = self.arrays[line]
+        if 2 * len(old) > most:
+            raise ComplexityError(f"the grammar needs more than {len(old)} entries of {name}; make it smaller")
+        new = np.zeros((2 * len(old), *old.shape[1:]), old.dtype)
+        new[: len(old)] = old
+        if name == "frames" and len(new) > len(self["frame_heads"]):
+            self._rehash_frames(new)
+        self.arrays[line] = new
+        self._address(line)
+
+    def _rehash_frames(self, frames: NDArray[np.int32]) -> None:
+        from ctrlgen.engine.cfg.kernel_store import chain_frames
+
+        line = _INDEX["frame_heads"]
+        self.arrays[line] = np.full(4 * len(frames), -1, np.int32)
+        chain_frames(frames, int(self["counts"][_N_FRAMES]), self.arrays[line])
+        self._address(line)
+
+    def _start(self, scanner: int) -> None:
+        from ctrlgen.engine.cfg.kernel_store import intern_list
+
+        members = np.array(self.lexer.start(self.scanners[scanner]), np.int32)
+        self["scanner_list"][scanner] = self.run(intern_list, members, len(members), -1, 1)
+
+    def forget_walks(self) -> None:
+        """Drop what has been computed about the vocabulary; it is computed again when needed."""
+        counts = self["counts"]
+        counts[list(_N_WALKS)] = 0
+        counts[14] = counts[_N_ROOT_ENTRIES]
+        self["node_heads"][:] = -1
+        self["roots"][:] = -1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays)
+
+
+def _children(nodes: NDArray[np.int32]) -> list[int]:
+    """The nodes directly below the root."""
+    children, node = [], 1
+    while node < len(nodes):
+        children.append(node)
+        node = int(nodes[node, 1])
+    return children
+
