@@ -99,6 +99,7 @@ class Outline:
             )
 
     def read_import(self, statement: Any) -> None:
+        """Note the names that a ``%import`` brings, which must be there."""
         path, *names = statement.children
         parts = list(path.children)
         if path.data == "import_rel":
@@ -129,6 +130,7 @@ class Outline:
             self.imported[str(alias)] = alias
 
     def check_names(self) -> None:
+        """No name is defined twice, and what is extended or overridden is there."""
         known: dict[str, Any] = dict(self.imported)
         for definition in self.definitions:
             name, token = definition.name, definition.token
@@ -150,6 +152,7 @@ class Outline:
     # Bodies
 
     def check_body(self, definition: Definition) -> None:
+        """All names that a definition uses are defined, and templates get their arguments."""
         self.check_numbers(definition.tree)
         if definition.is_terminal:
             self.check_terminal_body(definition.tree)
@@ -170,6 +173,7 @@ class Outline:
                 raise self.error(token, f"{token} is a template: expected arguments, {token}{{...}}")
 
     def check_usage(self, usage: Any, definition: Definition) -> None:
+        """A template gets as many arguments as it has parameters."""
         (token,) = usage.children[0].children
         given = len(usage.children) - 1
         if token in definition.parameters or token not in self.by_name:
@@ -179,6 +183,7 @@ class Outline:
             raise self.error(token, f"{token} takes {expected} argument{'s' * (expected != 1)}, and is given {given}")
 
     def check_terminal_body(self, tree: Any) -> None:
+        """A terminal uses terminals only."""
         for token in _symbols(tree):
             if not token.isupper():
                 raise self.error(
@@ -192,6 +197,7 @@ class Outline:
             raise self.error(token, "a terminal has no alternatives with names: remove ->, or make it a rule")
 
     def check_numbers(self, tree: Any) -> None:
+        """Repeat counts make sense."""
         for repeat in tree.find_data("expr"):
             numbers = repeat.children[2:]
             for token in numbers:

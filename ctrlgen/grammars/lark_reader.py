@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from ctrlgen.errors import ComplexityError, CtrlgenError, GrammarError, InputError, RegexError
 from ctrlgen.grammars.lark_checks import Outline
 from ctrlgen.grammars.lark_text import check_text
-from ctrlgen.grammars.regex_lazy import without_lazy_repeats
-from ctrlgen.grammars.regex_positions import END, Positions
+from ctrlgen.grammars.regex_look_behind import without_look_behind
+from ctrlgen.grammars.regex_ordered import first_match_automaton
 from ctrlgen.grammars.regex_syntax import Characters, parse_regex
 from ctrlgen.grammars.rules import Rule, Rules, Terminal
 
@@ -27,9 +27,6 @@ LIBRARIES = ("common", "lark", "python", "unicode")
 """The grammars that come with Lark; nothing else can be imported."""
 
 LarkLexer = Literal["contextual", "basic", "dynamic"]
-
-MAX_POSITIONS = 20_000
-"""Characters of one terminal's pattern with its repeats written out."""
 
 _EXPECTED = {
     "RULE": "the name of a rule", "TERMINAL": "the name of a terminal", "STRING": "a string", "OP": "?, * or +",
@@ -288,7 +285,7 @@ def _terminal(outline: Outline, terminal: TerminalDef) -> Terminal:
     try:
         if not literal:
             re.compile(pattern)
-            pattern = without_lazy_repeats(pattern)
+            pattern = without_look_behind(pattern)
         _check_pattern(outline, terminal, pattern)
     except (RegexError, re.error, OverflowError, ComplexityError) as error:
         line, column, name = _place(outline, terminal)
@@ -300,10 +297,7 @@ def _terminal(outline: Outline, terminal: TerminalDef) -> Terminal:
 
 
 def _check_pattern(outline: Outline, terminal: TerminalDef, pattern: str) -> None:
-    instructions, _ = parse_regex(pattern, "python", search=False, ascii=False)
-    positions = Positions(MAX_POSITIONS)
-    positions.evaluate(instructions, search=False)
-    if terminal.pattern.min_width == 0 or positions.first & END:
+    if terminal.pattern.min_width == 0 or first_match_automaton(pattern).accepting[0]:
         line, column, name = _place(outline, terminal)
         raise GrammarError(
             f"the terminal {name} matches the empty string, and a lexer would stand still there; make it longer, and "
