@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ctrlgen.errors import ComplexityError
 from ctrlgen.grammars.characters import EVERYTHING, CharacterSet
@@ -43,8 +44,7 @@ def bits(members: int) -> Iterator[int]:
         members ^= low
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(NamedTuple):
     """Part of a pattern.
 
     Args:
