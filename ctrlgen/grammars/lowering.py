@@ -6,7 +6,7 @@ state is known by its row, where each of its bytes leads, so equal ones are one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import chain
 from operator import itemgetter
@@ -33,13 +33,8 @@ _BACKSLASH = 0x5C
 _SHORT = [0x22, 0x2F, 0x5C, 0x08, 0x0C, 0x0A, 0x0D, 0x09]  # what \" \/ \\ \b \f \n \r \t mean
 _B, _F = 3, 4  # places in the row of an escape that are hexadecimal digits too
 
-_UPPER = ord("A")
-_BYTES = {
-    HEX: [(ord("0"), ord("9") + 1, 0), (ord("a"), ord("f") + 1, 10), (_UPPER, ord("F") + 1, 10)],
-    ESCAPE: [(byte, byte + 1, entry) for entry, byte in enumerate(b'"/\\bfnrtu')],
-    CONTINUATION: [(0x80, 0xC0, 0)],
-}
-"""For each kind of state the bytes first..stop-1 of its entries from ``entry`` on."""
+_BYTES = {HEX: np.array(list(b"0123456789abcdefABCDEF")), ESCAPE: np.array(list(b'"/\\bfnrtu'))}
+"""The bytes of the entries of a row; the upper case digits repeat entries 10 to 15."""
 
 _NO_ESCAPES = ((_DEAD,) * 15, (_DEAD,) * 15, (_DEAD,) * 8)
 _NO_LEADS = (_DEAD,) * LEADS
@@ -50,26 +45,39 @@ class _Inside:
 
     def __init__(self, coding: Coding, first: int, limit: int) -> None:
         self.coding, self.first, self.limit = coding, first, limit
-        self.known: list[dict[Targets, int]] = [{(_DEAD,) * width: _DEAD} for width in WIDTHS]
+        self.known: list[dict[Targets, int]] = [{(_DEAD,) * width: _DEAD} for width in WIDTHS[:CONTINUATION]]
+        self.tails: dict[tuple[bytes, Targets], int] = {}
         self.moves: list[Targets] = []
 
-    def state(self, kind: int, row: Targets, distinct: Targets | None = None) -> int:
-        """The state with this row, of which ``distinct`` holds each target once, if that is known."""
+    def state(self, kind: int, row: Targets) -> int:
+        """The state that reads a hexadecimal digit or an escape, with this row."""
         known = self.known[kind]
         state = known.get(row)
         if state is None:
-            state = known[row] = self.first + len(self.moves)
-            self.moves.append(row if distinct is None else distinct)
-            if state >= self.limit:
-                raise _too_many(state + 1, self.limit)
+            state = known[row] = self._new(row)
+        return state
+
+    def tail(self, pattern: bytes, targets: Targets) -> int:
+        """The state whose row for continuation bytes is ``[targets[place] for place in pattern]``."""
+        key = pattern, targets
+        state = self.tails.get(key)
+        if state is None:
+            state = self.tails[key] = self._new(targets)
+        return state
+
+    def _new(self, moves: Targets) -> int:
+        state = self.first + len(self.moves)
+        self.moves.append(moves)
+        if state >= self.limit:
+            raise _too_many(state + 1, self.limit)
         return state
 
     def beyond(self, ranges: Ranges, targets: Targets) -> tuple[Targets, tuple[Targets, ...]]:
         r"""Targets of the lead bytes, and of the digits after \u, \u0 and \u00, beyond ASCII."""
         spelt = shape(ranges, self.coding == "json")
         values = [_DEAD, *targets]
-        for kind, row, distinct in spelt.steps:
-            values.append(self.state(kind, row(values), distinct(values)))
+        for kind, pattern, row in spelt.steps:
+            values.append(self.state(kind, row(values)) if pattern is None else self.tail(pattern, row(values)))
         return spelt.leads(values), tuple([row(values) for row in spelt.escapes]) or _NO_ESCAPES
 
     def escape(self, ascii: Targets, beyond: tuple[Targets, ...]) -> int:
@@ -97,12 +105,21 @@ class _Inside:
         """Write all states into int32[S, 256], each into the row ``place`` says."""
         for kind, known in enumerate(self.known):
             if len(known) > 1:
-                entries = np.fromiter(chain.from_iterable(known), np.int32, len(known) * WIDTHS[kind])
-                rows = place[entries.reshape(len(known), -1)[1:]]
+                rows = place[_array(known, WIDTHS[kind])[1:]]
                 states = place[np.fromiter(known.values(), np.int32, len(known))[1:]]
-                for first, stop, entry in _BYTES[kind]:
-                    if first != _UPPER or self.coding == "json":
-                        table[states, first:stop] = rows[:, entry : entry + stop - first]
+                if kind == HEX and self.coding == "json":
+                    rows = np.concatenate((rows, rows[:, 10:]), axis=1)
+                table[states[:, None], _BYTES[kind][: rows.shape[1]]] = rows
+        if self.tails:
+            patterns = np.frombuffer(b"".join(pattern for pattern, _ in self.tails), np.uint8)
+            targets = place[np.fromiter(chain.from_iterable(row for _, row in self.tails), np.int32)]
+            starts = np.cumsum([0, *[len(row) for _, row in self.tails]])[:-1, None]
+            states = place[np.fromiter(self.tails.values(), np.int32)]
+            table[states, 0x80:0xC0] = targets[patterns.reshape(-1, WIDTHS[CONTINUATION]) + starts]
+
+
+def _array(rows: Collection[Targets], width: int) -> NDArray[np.int32]:
+    return np.fromiter(chain.from_iterable(rows), np.int32, len(rows) * width).reshape(-1, width)
 
 
 def _too_many(count: int, limit: int) -> ComplexityError:

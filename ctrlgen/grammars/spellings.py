@@ -43,13 +43,14 @@ class Shape:
     Values are a list: -1, the targets of the labels, then the states of ``steps`` in turn.
 
     Args:
-        steps: for each state its kind, and what takes its row, and each target in it once, from the values so far.
+        steps: for each state its kind, a pattern for continuation bytes, and what takes its row from the values so
+            far; with a pattern the row holds each value once, and the pattern says which one each byte leads to.
         leads: takes the LEADS entries for first bytes.
         escapes: takes the entries of the states after ``\\u`` (digits 1 to f), ``\\u0`` (1 to f) and
             ``\\u00`` (8 to f); empty outside JSON.
     """
 
-    steps: tuple[tuple[int, Callable[[Sequence[int]], Any], Callable[[Sequence[int]], Any]], ...]
+    steps: tuple[tuple[int, bytes | None, Callable[[Sequence[int]], Any]], ...]
     leads: Callable[[Sequence[int]], Any]
     escapes: tuple[Callable[[Sequence[int]], Any], ...]
 
@@ -132,12 +133,17 @@ def shape(ranges: Ranges, escaped: bool) -> Shape:
     ]  # fmt: skip
     leads = _joined(utf8)
     rows = _escapes(shaping, ranges) if escaped else []
-    # each target once, in order of bytes; twice where there is just one, to get a tuple
-    steps = tuple(
-        (kind, itemgetter(*row), itemgetter(*(dict.fromkeys(row) if len(set(row)) > 1 else row[:2])))
-        for kind, row in shaping.steps
-    )
+    steps = tuple(_step(kind, row) for kind, row in shaping.steps)
     return Shape(steps, itemgetter(*leads), tuple(itemgetter(*row) for row in rows))
+
+
+def _step(kind: int, row: tuple[int, ...]) -> tuple[int, bytes | None, Callable[[Sequence[int]], Any]]:
+    if kind != CONTINUATION:
+        return kind, None, itemgetter(*row)
+    number: dict[int, int] = {}
+    pattern = bytes(number.setdefault(entry, len(number)) for entry in row)
+    # a second value, which no byte leads to, makes a tuple of one
+    return kind, pattern, itemgetter(*(number if len(number) > 1 else (row[0], 0)))
 
 
 def _escapes(shaping: _Shaping, ranges: Ranges) -> list[list[int]]:
