@@ -5,6 +5,7 @@ As regular expressions they would hold an IPv6 address in many copies; here ever
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from ctrlgen.grammars.characters import CharacterSet, character_set, contains
@@ -24,13 +25,6 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _PLAIN = _LETTERS | frozenset("0123456789-._~!$&'()*+,;=")
 """RFC 3986 section 2.2 and 2.3, unreserved and sub-delims."""
 
-# characters that no rule tells apart
-_OTHER_LETTERS = "".join(sorted(_LETTERS - _HEX - set("vV")))
-_ASCII = [
-    "0", "1", "2", "34", "5", "6789", "abcdefABCDEF", "vV", _OTHER_LETTERS, "+-", ".", "!$&'()*,;=_~", *":@/?#[]%"
-]  # fmt: skip
-
-
 # IPv6 addresses
 
 
@@ -38,7 +32,7 @@ class _Address(NamedTuple):
     """An IPv6 address while it is read.
 
     Args:
-        left: groups that may still come, the one under way included.
+        left: groups that may still come, the one under way included; 0 in an IPv4 address.
         shortened: whether ``::`` was read.
         read: ":" or "::" if they were read last, "group" inside a group, "." inside an IPv4 address, else "".
         digits: of the group; or the number of the byte in an IPv4 address.
@@ -58,7 +52,7 @@ class _Address(NamedTuple):
         if character == ":":
             return self._colon()
         if character == ".":
-            return _Address(self.left, self.shortened, ".", 1, "") if self.byte else None
+            return _Address(0, False, ".", 1, "") if self.byte else None
         if character not in _HEX or self.digits == 4 or not self.left or (self.read == ":" and self.left == 8):
             return None
         ends_in_ipv4 = self.left >= 2 if self.shortened else self.left == 2
@@ -101,11 +95,19 @@ def _in_byte(byte: str | None, digit: str) -> str | None:
     return _BYTES[byte].get(digit) if byte in _BYTES else None
 
 
+_ADDRESS = ["0", "1", "2", "34", "5", "6789", "abcdefABCDEF", ":", "."]
+"""Characters of addresses; those of a string are alike."""
+
+
+@cache
+def _address_row(address: _Address) -> list[_Address | None]:
+    """The states after each of _ADDRESS."""
+    return [address.after(characters[0]) for characters in _ADDRESS]
+
+
 def ipv6() -> CharacterAutomaton:
     """RFC 4291 section 2.2."""
-    columns = ["0", "1", "2", "34", "5", "6789", "abcdefABCDEF", ":", "."]
-    segments = _segments(columns)
-    return explored(segments, _Address(), lambda s: [s.after(column[0]) for column in columns], lambda s: s.ends)
+    return explored(_segments(_ADDRESS), _Address(), _address_row, lambda address: address.ends)
 
 
 # Identifiers
@@ -118,6 +120,10 @@ class _Identifier(NamedTuple):
     percent: int = 0
     address: _Address | None = None
 
+
+_OTHER_LETTERS = "".join(sorted(_LETTERS - _HEX - set("vV")))
+_ASCII = [*_ADDRESS, "]", "vV", _OTHER_LETTERS, "+-", "!$&'()*,;=_~", *"@/?#[%"]
+"""Characters of identifiers; those of a string are alike."""
 
 _COMMON = {"?": "query", "#": "fragment", "/": "path"}
 _PATH = {**_COMMON, "plain": "path", ":": "path", "@": "path"}
@@ -188,36 +194,40 @@ def _moves(character: str) -> dict[str, str]:
     }
 
 
-def _after(state: _Identifier, character: str, moves: dict[str, dict[str, str]]) -> _Identifier | None:
+_States = list[_Identifier | None]
+
+
+def _row(state: _Identifier, characters: list[str], moves: list[dict[str, str]]) -> _States:
+    """The states after each character."""
     if state.percent:
-        return _Identifier(state.part, state.percent - 1) if character in _HEX else None
-    if state.address is not None:
-        if character == "]":
-            return _Identifier("bracketed") if state.address.ends else None
-        return _in_brackets(state.address.after(character))
-    if character == "%":
-        part = _MOVES[state.part].get("plain")
-        return _Identifier(part, 2) if part else None
-    part = moves[character].get(state.part)
-    if part is None and state.part == "bracket":
-        return _in_brackets(_Address().after(character))
-    return _Identifier(part) if part else None
-
-
-def _in_brackets(address: _Address | None) -> _Identifier | None:
-    return None if address is None else _Identifier("address", address=address)
+        following = _Identifier(state.part, state.percent - 1)
+        return [following if character in _HEX else None for character in characters]
+    address = _Address() if state.part == "bracket" else state.address
+    row: _States = [None] * len(characters)
+    if address is not None:
+        for place, reached in enumerate(_address_row(address)):
+            row[place] = None if reached is None else _Identifier("address", address=reached)
+        if address.ends:
+            row[len(_ADDRESS)] = _Identifier("bracketed")
+    for place, move in enumerate(moves):
+        part = move.get(state.part)
+        if part:
+            row[place] = _Identifier(part)
+    encoded = _MOVES.get(state.part, {}).get("plain")
+    if encoded:
+        row[characters.index("%")] = _Identifier(encoded, 2)
+    return row
 
 
 def identifier(*, reference: bool, international: bool) -> CharacterAutomaton:
     """URI or, with ``international``, IRI; with ``reference`` also a relative reference."""
     beyond = [UCS, PRIVATE] if international else []
-    segments = _segments(_ASCII, beyond)
-    columns = [column[0] for column in _ASCII] + [chr(characters[0][0]) for characters in beyond]
-    moves = {character: _moves(character) for character in columns}
+    characters = [alike[0] for alike in _ASCII] + [chr(ranges[0][0]) for ranges in beyond]
+    moves = [_moves(character) for character in characters]
     return explored(
-        segments,
+        _segments(_ASCII, beyond),
         _Identifier("reference" if reference else "whole"),
-        lambda state: [_after(state, character, moves) for character in columns],
+        lambda state: _row(state, characters, moves),
         lambda state: not state.percent and state.part not in _OPEN,
     )
 
