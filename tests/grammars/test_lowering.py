@@ -23,7 +23,8 @@ special = st.sampled_from(['"', "\\", "/", "\n", "\x1f", "\x7f", "é", "😀", "
 texts = st.text(st.one_of(special, st.characters(codec="utf-8")), max_size=6)
 patterns = st.sampled_from(
     ["a*", r"[^a]+", r".", r"\w+\W", "(?s).{1,3}", r'["\\/]+', r"\n|😀+", "[À-ÿ]*", "[\U00010000-\U0010ffff]",
-     r"[\x00-\x1f]", r"(?s)[^\w]*"]
+     r"[\x00-\x1f]", r"(?s)[^\w]*", r"[\x0f\f]|[\x0b\b]a", r"[\f\b]|\x0fa",
+     "[\x80\u07ff\u0800\ud7ff\ue000\uffff]a|[\U00010000\U0010ffff]|[\u0100-\u0fff\U00020000-\U000fffff]b"]
 )  # fmt: skip
 
 
