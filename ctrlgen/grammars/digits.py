@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctrlgen.automaton import Automaton
+from ctrlgen.errors import ComplexityError
 
 DEAD = -1
 
@@ -37,7 +38,10 @@ class DigitStates:
         plus: int = DEAD,
     ) -> int:
         """The state with these moves, DEAD if it leads nowhere."""
-        row = (plus, minus, point, *digits, exponent)
+        return self.add_row(accepting, (plus, minus, point, *digits, exponent))
+
+    def add_row(self, accepting: bool, row: Row) -> int:
+        """The same, all moves given."""
         key = (accepting, row)
         state = self._number.get(key)
         if state is None:
@@ -47,6 +51,29 @@ class DigitStates:
             self.rows.append(row)
             self.accepting.append(accepting)
         return state
+
+    def intersection(self, start: int, other: Automaton, max_states: int) -> Automaton:
+        """The texts from a state that are in ``other`` too; raises ComplexityError past ``max_states`` pairs."""
+        if start == DEAD:
+            return Automaton.empty()
+        moves = other.next[:, list(_BYTES[:-1])].tolist()
+        pairs = {(start, 0): None}
+        todo = [(start, 0)]
+        for state, place in todo:
+            for pair in zip(self.rows[state], moves[place], strict=True):
+                if pair[0] >= 0 <= pair[1] and pair not in pairs:
+                    pairs[pair] = None
+                    todo.append(pair)
+            if len(pairs) > max_states:
+                raise ComplexityError(
+                    f"the numbers reached {len(pairs)} states, the limit is max_states={max_states}; raise max_states"
+                )
+        both = DigitStates()
+        number: dict[tuple[int, int], int] = {}
+        for state, place in sorted(pairs):  # a state only leads to earlier ones
+            row = tuple([number.get(pair, DEAD) for pair in zip(self.rows[state], moves[place], strict=True)])
+            number[state, place] = both.add_row(self.accepting[state] and bool(other.accepting[place]), row)
+        return both.automaton(number[start, 0])
 
     def automaton(self, start: int) -> Automaton:
         """The automaton from a state, every state reachable from it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SMALL = 64  # states that are minimised without a first pass in numpy
+
+_BITS = 4_000
+_TOO_LONG = "multiple_of has more than 1000 digits (a fixed limit)"
 
 _MINUS, _POINT, _OTHER = 10, 11, 12
 
@@ -35,9 +39,11 @@ def exact_step(multiple_of: Fraction | Decimal | float) -> Fraction:
     exact = Decimal(repr(multiple_of)) if isinstance(multiple_of, float) else multiple_of
     if (isinstance(exact, Decimal) and not exact.is_finite()) or exact <= 0:
         raise SpecificationError(f"multiple_of={multiple_of}: expected a number above 0")
-    if isinstance(exact, Decimal) and abs(exact.adjusted()) > 1_000:
-        raise ComplexityError(f"multiple_of={multiple_of} has more than 1000 digits (a fixed limit)")
+    if isinstance(exact, Decimal) and (abs(exact.adjusted()) > 1_000 or len(exact.as_tuple().digits) > 1_000):
+        raise ComplexityError(_TOO_LONG)
     step = Fraction(exact)
+    if max(step.numerator, step.denominator).bit_length() > _BITS:
+        raise ComplexityError(_TOO_LONG)
     rest = step.denominator
     for prime in (2, 5):
         while rest % prime == 0:
@@ -53,14 +59,15 @@ def decimal_places(step: Fraction) -> int:
     return places
 
 
-def multiples(step: Fraction, max_fraction: int, max_states: int) -> Automaton:
+@lru_cache(64)
+def multiples(step: Fraction, point: bool, max_states: int) -> Automaton:
     """Texts of digits, at most one point and a minus in front whose value is a multiple of ``step``.
 
     Only meant to be intersected with numbers: zeros in front, and a minus or point without digits, are not refused.
 
     Args:
         step: above 0, a finite decimal (see ``exact_step``).
-        max_fraction: digits after the point of the numbers; only whether there are any matters.
+        point: whether the numbers may have a point.
         max_states: limit on the states before minimising.
 
     Raises:
@@ -69,12 +76,12 @@ def multiples(step: Fraction, max_fraction: int, max_states: int) -> Automaton:
     places = decimal_places(step)
     whole = (step * 10**places).numerator
     moduli = [whole // gcd(whole, 10 ** (places - place)) for place in range(places + 1)]
-    count = moduli[0] + (sum(moduli) if max_fraction else 0)
+    count = moduli[0] + (sum(moduli) if point else 0)
     if count > max_states:
         raise ComplexityError(
             f"multiples of {step} take {count} states, the limit is max_states={max_states}; raise max_states"
         )
-    table, accepting = _remainders(moduli, bool(max_fraction))
+    table, accepting = _remainders(moduli, point)
     if count > _SMALL:
         table, accepting = _coarsest(table, accepting)
     classes = np.full(256, _OTHER, dtype=np.intp)

@@ -58,7 +58,7 @@ def not_multiple(
     step = exact_step(multiple_of)
     max_fraction = max(max_fraction, decimal_places(step))
     numbers = number(max_digits=max_digits, max_fraction=max_fraction, max_exponent_digits=0)
-    return numbers.difference(multiples(step, max_fraction, max_states), max_states=max_states)
+    return numbers.difference(multiples(step, max_fraction > 0, max_states), max_states=max_states)
 
 
 def number_except(values: Iterable[Bound], max_digits: int = 20, max_fraction: int = 20) -> Automaton:

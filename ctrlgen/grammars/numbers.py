@@ -47,12 +47,12 @@ def integer(
     """
     least = None if low is None else Decimal(ceil(_decimal(low)))
     most = None if high is None else Decimal(floor(_decimal(high)))
-    numbers = _numbers(_signs(least, most, max_digits, 0, bounded=True), 0, zero_fraction)
+    states, start = _numbers(_signs(least, most, max_digits, 0, bounded=True), 0, zero_fraction)
     if multiple_of is None:
-        return numbers
+        return states.automaton(start)
     if multiple_of < 1:
         raise SpecificationError(f"multiple_of={multiple_of}: expected an integer of at least 1")
-    return numbers.intersection(multiples(Fraction(multiple_of), zero_fraction, max_states), max_states=max_states)
+    return states.intersection(start, multiples(exact_step(multiple_of), zero_fraction > 0, max_states), max_states)
 
 
 def number(
@@ -93,11 +93,11 @@ def number(
     if step is not None:
         max_fraction, max_exponent_digits = max(max_fraction, decimal_places(step)), 0
     signs = _signs(least, most, max_digits, max_fraction, bounded, exclusive_low, exclusive_high)
-    numbers = _numbers(signs, 0 if bounded else max_exponent_digits)
+    states, start = _numbers(signs, 0 if bounded else max_exponent_digits)
     if step is None:
-        return numbers
-    fraction = max(limits.fraction for limits in signs.values()) if signs else 0
-    return numbers.intersection(multiples(step, fraction, max_states), max_states=max_states)
+        return states.automaton(start)
+    point = any(limits.fraction for limits in signs.values())
+    return states.intersection(start, multiples(step, point, max_states), max_states)
 
 
 def _decimal(bound: Bound) -> Decimal:
@@ -166,13 +166,13 @@ def _magnitude(value: Decimal, excluded: bool) -> _Magnitude:
 # Automata
 
 
-def _numbers(signs: dict[bool, _Limits], max_exponent_digits: int, zero_fraction: int = 0) -> Automaton:
+def _numbers(signs: dict[bool, _Limits], max_exponent_digits: int, zero_fraction: int = 0) -> tuple[DigitStates, int]:
     states = DigitStates()
     exponent = _exponent(states, max_exponent_digits)
     zeros = _zeros(states, zero_fraction)
     starts = {negative: _Wholes(states, limits, exponent, zeros).start() for negative, limits in signs.items()}
     minus = states.add(False, starts[True]) if True in starts else DEAD
-    return states.automaton(states.add(False, starts.get(False, NO_DIGITS), minus=minus))
+    return states, states.add(False, starts.get(False, NO_DIGITS), minus=minus)
 
 
 def _exponent(states: DigitStates, max_digits: int) -> int:

@@ -150,6 +150,10 @@ def test_multiples_have_limits() -> None:
         number(multiple_of=Decimal("123456.789"))
     with pytest.raises(ComplexityError, match="1000 digits"):
         number(multiple_of=Decimal("1e-5000"))
+    with pytest.raises(ComplexityError, match="1000 digits"):
+        number(multiple_of=Fraction(1, 2**5000))
+    with pytest.raises(ComplexityError, match="1000 digits"):
+        integer(multiple_of=10**5000)
     for bad in (0, -1, Decimal("NaN"), float("inf")):
         with pytest.raises(SpecificationError, match="above 0"):
             number(multiple_of=bad)
