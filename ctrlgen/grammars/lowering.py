@@ -167,7 +167,7 @@ def lower(automaton: CharacterAutomaton, coding: Coding, max_states: int) -> Aut
     characters = np.full((count, 256), _DEAD, dtype=np.int32)
     targets = np.full((count, max(map(len, automaton.rows)) + 1), _DEAD, dtype=np.int32)
     targets[:, :-1] = automaton.rows
-    characters[:, :128] = targets[:, ascii]
+    characters[:, :128] = targets[:, np.array(ascii)]
     characters[:, 0xC0 : 0xC0 + LEADS] = np.array([lead for lead, _, _ in known], dtype=np.int32)[leads]
     if coding != "utf-8":
         characters[:, :0x20] = characters[:, 0x22] = _DEAD

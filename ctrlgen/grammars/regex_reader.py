@@ -7,7 +7,8 @@ before it, and a column knows the kind of the character it reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 
 from ctrlgen.grammars.characters import LINE_TERMINATORS, NEWLINE, CharacterSet, partition
 from ctrlgen.grammars.regex_escapes import Rules
@@ -55,23 +56,9 @@ class Reader:
             _WORD if inside >> len(by_set) & 1 else _BREAK if inside >> len(by_set) & 2 else _OTHER
             for inside in found.members
         ]
-        self.open = [[self.holding(by_edge, before, after, rules) for after in range(4)] for before in range(4)]
+        holding = _holding(rules.dialect == "python")
+        self.open = [[_union(by_edge[kind] for kind in by_edge if kind in kinds) for kinds in row] for row in holding]
         self.unions: dict[tuple[int, int], int] = {}  # with the bit length, for hashing
-
-    def holding(self, by_edge: dict[EdgeKind, int], before: int, after: int, rules: Rules) -> int:
-        """The edges that hold between two kinds of neighbours."""
-        inside = (before == _WORD) == (after == _WORD)
-        if before == after == NOTHING and rules.dialect == "python":
-            inside = _PYTHON_EMPTY_NOT_WORD
-        holds: dict[EdgeKind, bool] = {
-            "start": before == NOTHING,
-            "end": after == NOTHING,
-            "line start": before in (NOTHING, _BREAK),
-            "line end": after in (NOTHING, _BREAK),
-            "word": (before == _WORD) != (after == _WORD),
-            "not word": inside,
-        }
-        return _union(positions for kind, positions in by_edge.items() if holds[kind])
 
     def close(self, members: int, before: int, after: int) -> int:
         """With everything that is reached through edges that hold here."""
@@ -89,6 +76,8 @@ class Reader:
     def read(self, members: int, column: int) -> int:
         """The positions that may come after one of ``members`` has read a character of the class."""
         hit = members & self.readers[column]
+        if not hit:
+            return 0
         reached = self.unions.get((hit.bit_length(), hit))
         if reached is None:
             self.budget.spend(hit.bit_count() + 1)
@@ -97,6 +86,28 @@ class Reader:
                 reached = self.tail | END
             self.unions[hit.bit_length(), hit] = reached
         return reached
+
+
+@cache
+def _holding(python: bool) -> list[list[frozenset[EdgeKind]]]:
+    """The edges that hold between two kinds of neighbours."""
+    return [[frozenset(_between(before, after, python)) for after in range(4)] for before in range(4)]
+
+
+def _between(before: int, after: int, python: bool) -> Iterator[EdgeKind]:
+    if before == NOTHING:
+        yield "start"
+    if after == NOTHING:
+        yield "end"
+    if before in (NOTHING, _BREAK):
+        yield "line start"
+    if after in (NOTHING, _BREAK):
+        yield "line end"
+    inside = (before == _WORD) == (after == _WORD)
+    if not inside:
+        yield "word"
+    if _PYTHON_EMPTY_NOT_WORD if python and before == after == NOTHING else inside:
+        yield "not word"
 
 
 def _union(members: Iterable[int]) -> int:

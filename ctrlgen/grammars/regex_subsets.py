@@ -57,6 +57,9 @@ class _Plain:
             closed = [reader.close(members, before, after) for after in range(4)]
         row: list[PlainState | None] = []
         for column, kind in enumerate(reader.kinds):
+            if not closed[kind] & reader.readers[column]:
+                row.append(None)
+                continue
             reached = reader.read(closed[kind], column)
             known_before = kind if reached & reader.edges else NOTHING
             row.append((known_before, reached.bit_length(), reached) if reached else None)
