@@ -33,6 +33,10 @@ def check(
     pydantic: options.Pydantic = None,
     regex: options.Regex = None,
     choices: options.Choices = None,
+    grammar: options.Grammar = None,
+    syntax: options.Syntax = None,
+    start: options.Start = None,
+    lexer: options.Lexer = None,
 ) -> None:
     """Does a text satisfy a constraint? Needs no model.
 
@@ -41,7 +45,9 @@ def check(
     """
     if schema == STDIN and text in (None, STDIN):
         raise InputError("schema and text cannot both come from standard input; give one of them as a file")
-    specification = options.required(options.specification(schema, pydantic, regex, choices))
+    specification = options.required(
+        options.specification(schema, pydantic, regex, choices, grammar, syntax=syntax, start=start, lexer=lexer)
+    )
     constraint, found = _followed(specification, *_content(text))
     if found.accepted:
         typer.echo("yes")

@@ -37,6 +37,10 @@ def generate(
     pydantic: options.Pydantic = None,
     regex: options.Regex = None,
     choices: options.Choices = None,
+    grammar: options.Grammar = None,
+    syntax: options.Syntax = None,
+    start: options.Start = None,
+    lexer: options.Lexer = None,
     prompts: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +78,9 @@ def generate(
     if resume and out is None:
         raise InputError("--resume needs --out: it goes on from FILE.part")
     several = _prompts(prompt, prompts, schema)
-    specification = options.specification(schema, pydantic, regex, choices)
+    specification = options.specification(
+        schema, pydantic, regex, choices, grammar, syntax=syntax, start=start, lexer=lexer
+    )
     done = 0 if out is None else prepare(out, several, resume=resume)
     with _noted(out), rows_to(out) as write:
         if done < len(several):

@@ -25,27 +25,60 @@ Regex = Annotated[
 Choices = Annotated[
     str | None, typer.Option("--choices", metavar="FILE|A,B,...", help="A file of texts, one a line, or a list.")
 ]
+Grammar = Annotated[
+    str | None,
+    typer.Option("--grammar", metavar="FILE|NAME", help="A grammar, or one of the ready ones: json, sql, python ..."),
+]
+Syntax = Annotated[
+    str | None,
+    typer.Option("--syntax", metavar="lark|gbnf", help="Of --grammar; default: gbnf for FILE.gbnf, else lark."),
+]
+Start = Annotated[
+    str | None, typer.Option("--start", metavar="RULE", help="Of --grammar; default: start, and root in GBNF.")
+]
+Lexer = Annotated[
+    str | None,
+    typer.Option(
+        "--lexer",
+        metavar="contextual|basic|dynamic",
+        help="Of a --grammar of Lark's; default: what a ready one asks for.",
+    ),
+]
 
-NAMES = "--schema, --pydantic, --regex or --choices"
+NAMES = "--schema, --pydantic, --regex, --choices or --grammar"
 
 
 def specification(
-    schema: str | None = None, pydantic: str | None = None, regex: str | None = None, choices: str | None = None
+    schema: str | None = None,
+    pydantic: str | None = None,
+    regex: str | None = None,
+    choices: str | None = None,
+    grammar: str | None = None,
+    **of_grammar: str | None,
 ) -> Specification | None:
     """The specification that the options ask for, or None.
+
+    Args:
+        schema, pydantic, regex, choices, grammar: the values of those options.
+        of_grammar: syntax, start and lexer, which say more about ``grammar``.
 
     Raises:
         InputError: two options are given, or a file or class cannot be read.
         SpecificationError: what it holds cannot be enforced.
     """
-    options = {"--schema": schema, "--pydantic": pydantic, "--regex": regex, "--choices": choices}
+    options = {
+        "--schema": schema, "--pydantic": pydantic, "--regex": regex, "--choices": choices, "--grammar": grammar
+    }  # fmt: skip
     given = [(name, value) for name, value in options.items() if value is not None]
     if len(given) > 1:
         raise InputError(f"{' and '.join(name for name, _ in given)} are given; a text can be held to one: choose")
+    for name, value in of_grammar.items():
+        if value is not None and grammar is None:
+            raise InputError(f"--{name} says more about --grammar, which is not given")
     if not given:
         return None
     ((name, value),) = given
-    return _BUILDERS[name](value)
+    return _grammar(value, **of_grammar) if name == "--grammar" else _BUILDERS[name](value)
 
 
 def required(specification: Specification | None) -> Specification:
@@ -74,6 +107,23 @@ def _choices(value: str) -> Specification:
     if not all(texts):
         raise InputError(f"--choices {value!r} names an empty text; write yes,no")
     return Choice(texts)
+
+
+def _grammar(
+    value: str, syntax: str | None = None, start: str | None = None, lexer: str | None = None
+) -> Specification:
+    """A grammar from a file, or a ready one by name, with what the options say otherwise."""
+    from ctrlgen.constraints.grammar import Grammar
+    from ctrlgen.grammars.library import ready_grammar
+
+    if not is_file(value) and Path(value).name == value and not Path(value).suffix:
+        ready = ready_grammar(value)
+        found: dict[str, Any] = {"text": ready.text, "syntax": "lark", "start": ready.start, "lexer": ready.lexer}
+    else:
+        notation = syntax or ("gbnf" if value.endswith(".gbnf") else "lark")
+        found = {"text": read_text(value), "syntax": notation, "start": "root" if notation == "gbnf" else "start"}
+    given = {"syntax": syntax, "start": start, "lexer": lexer}
+    return Grammar(**(found | {name: text for name, text in given.items() if text is not None}))
 
 
 def is_file(value: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -38,12 +38,14 @@ class Outline:
     Args:
         text: the grammar.
         tree: Lark's parse tree of it.
-        libraries: the names in each grammar that can be imported from.
+        libraries: the grammars that can be imported from.
+        names_in: gives the names in one of them.
     """
 
     text: str
     tree: Any
-    libraries: Mapping[str, frozenset[str]]
+    libraries: tuple[str, ...] = ()
+    names_in: Callable[[str], frozenset[str]] = lambda _: frozenset()
     definitions: list[Definition] = field(default_factory=list)
     imported: dict[str, Any] = field(default_factory=dict)
 
@@ -116,12 +118,12 @@ class Outline:
             wanted = shown = [parts.pop()]
         if not parts:
             raise self.error(wanted[0], f"nothing is imported from {wanted[0]}: expected %import {wanted[0]}.NAME")
-        library = self.libraries.get(parts[0]) if len(parts) == 1 else None
-        if library is None:
+        if len(parts) > 1 or parts[0] not in self.libraries:
             raise self.error(
                 parts[0],
                 f"there is no grammar {'.'.join(parts)} to import from; there are {', '.join(sorted(self.libraries))}",
             )
+        library = self.names_in(str(parts[0]))
         for name, alias in zip(wanted, shown, strict=True):
             if name not in library:
                 raise self.error(name, f"{parts[0]} has no {name}{_suggestion(name, library)}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ctrlgen.errors import ComplexityError, CtrlgenError, GrammarError, InputError, RegexError
 from ctrlgen.grammars.lark_checks import Outline
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 LIBRARIES = ("common", "lark", "python", "unicode")
 """The grammars that come with Lark; nothing else can be imported."""
 
+_SURROGATES = re.compile("(\\\\[^\ud800-\udfff])|\\\\?[\ud800-\udfff]", re.DOTALL)
+"""Those that a class excludes; they are written as escapes, because text with them cannot be encoded."""
+
 LarkLexer = Literal["contextual", "basic", "dynamic"]
 
 _EXPECTED = {
@@ -38,13 +41,13 @@ _EXPECTED = {
 }  # fmt: skip
 
 
-def read_lark(text: str, start: str = "start", lexer: LarkLexer = "contextual") -> Rules:
+def read_lark(text: str, start: str = "start", lexer: str = "contextual") -> Rules:
     """The rules of a grammar in Lark's syntax.
 
     Args:
         text: the grammar.
         start: the rule that a text must match.
-        lexer: how a text is cut into terminals; see ``docs/grammars.md``.
+        lexer: "contextual", "basic" or "dynamic": how a text is cut into terminals; see ``docs/grammars.md``.
 
     Raises:
         GrammarError: the grammar is wrong or asks for something that cannot be enforced; shows the place.
@@ -64,11 +67,11 @@ def read_lark(text: str, start: str = "start", lexer: LarkLexer = "contextual") 
         with warnings.catch_warnings():
             # of re, on classes such as [[a]
             warnings.simplefilter("ignore", FutureWarning)
-            outline = Outline(text, _parsed(text), {name: _names_in(name) for name in LIBRARIES})
+            outline = Outline(text, _parsed(text), LIBRARIES, _names_in)
             outline.check()
             outline.check_size(_checked_literals(outline))
             _check_start(outline, start)
-            return _rules(outline, start, lexer)
+            return _rules(outline, start, cast(LarkLexer, lexer))
     except RecursionError as error:
         raise ComplexityError("the grammar nests too deeply; give inner parts a rule of their own") from error
 
@@ -100,7 +103,7 @@ def _names_in(library: str) -> frozenset[str]:
     from lark.load_grammar import stdlib_loader
 
     _, text = stdlib_loader(None, f"{library}.lark")
-    outline = Outline(text, _parsed(text), {})
+    outline = Outline(text, _parsed(text))
     for statement in outline.tree.children:
         if statement.data in ("rule", "term"):
             outline.read(statement)
@@ -150,7 +153,7 @@ def _pattern_of(outline: Outline, token: Any) -> Any:
                 token, "a line ends within this regular expression: write \\n, or end it with /"
             ) from error
         raise outline.error(token, f"the escapes of this {_kind(token)} cannot be read") from error
-    if any("\ud800" <= character <= "\udfff" for character in pattern.value):
+    if token.type == "STRING" and re.search("[\ud800-\udfff]", pattern.value):
         raise outline.error(token, "half of a surrogate pair is no character: write \\U and eight digits")
     if token.type == "REGEXP":
         _check_regexp(outline, token, pattern)
@@ -231,10 +234,8 @@ def _rules(outline: Outline, start: str, lexer: LarkLexer) -> Rules:
         ],
         start,
     )
-    for rule in plain:
-        for name in rule.body:
-            if name not in known and _is_declared(name, rules):
-                raise _missing(outline, name)
+    for name in sorted({symbol.name for rule in rules for symbol in rule.expansion if symbol.is_term} - known):
+        raise _missing(outline, name)
     ordered = sorted(terminals, key=_lexing_order)
     return Rules(
         start,
@@ -245,12 +246,8 @@ def _rules(outline: Outline, start: str, lexer: LarkLexer) -> Rules:
     )
 
 
-def _is_declared(name: str, rules: Any) -> bool:
-    """Whether a name without a pattern is a terminal, from %declare in an imported grammar."""
-    return any(symbol.is_term and symbol.name == name for rule in rules for symbol in rule.expansion)
-
-
 def _missing(outline: Outline, name: str) -> GrammarError:
+    """The error for a terminal that %declare names in an imported grammar."""
     token = next(iter(outline.imported.values()))
     return outline.error(
         token, f"an imported rule uses {name}, whose text comes from a program (%declare); import only terminals"
@@ -285,8 +282,10 @@ def _terminal(outline: Outline, terminal: TerminalDef) -> Terminal:
     try:
         if not literal:
             re.compile(pattern)
-            pattern = without_look_behind(pattern)
-        _check_pattern(outline, terminal, pattern)
+            pattern = _SURROGATES.sub(
+                lambda found: found[1] or f"\\u{ord(found[0][-1]):04x}", without_look_behind(pattern)
+            )
+            _check_pattern(outline, terminal, pattern)
     except (RegexError, re.error, OverflowError, ComplexityError) as error:
         line, column, name = _place(outline, terminal)
         message = f"the terminal {name} cannot be enforced: {error}"
