@@ -6,7 +6,8 @@ Each is its RFC's language or, where the list below says so, a part of it; none 
 date                    RFC 3339 full-date, real days        no year 0000
 time, date-time         RFC 3339                             leap seconds in UTC only; in date-time those there were
 duration                RFC 3339 appendix A                  exact
-email                   RFC 5321 Mailbox                     local part a Dot-string of at most 64; domain as hostname
+email                   RFC 5321 Mailbox                     a Dot-string of at most 64, no quotes; a domain as long as
+                                                             hostname allows, no address in brackets
 idn-email               RFC 6531 Mailbox                     the same; beyond ASCII the local part has at most 16
                                                              characters (64 octets), and the domain is ASCII
 hostname                RFC 1123 2.1, labels of at most 63   after the first label at most 63 characters: the limits
@@ -14,7 +15,7 @@ hostname                RFC 1123 2.1, labels of at most 63   after the first lab
 ipv4, ipv6              RFC 2673 3.2, RFC 4291 2.2           exact; no zone identifiers
 uri, uri-reference      RFC 3986                             exact
 iri, iri-reference      RFC 3987                             exact; its advice on right-to-left text is not enforced
-uri-template            RFC 6570                             exact
+uri-template            RFC 6570                             no operators it reserves for extensions
 uuid                    RFC 4122 section 3                   exact, any version
 json-pointer            RFC 6901                             exact
 relative-json-pointer   draft-handrews-relative-json-pointer exact; no index manipulation, which later drafts add

@@ -30,7 +30,8 @@ class _Domain:
 _START = _Domain()
 
 
-def _after(state: _Domain, column: int) -> _Domain | None:
+def _after(state: _Domain, column: int, numeric: bool) -> _Domain | None:
+    """The state after a character of a domain whose last label may be a number, or not."""
     rest, count, label = state.rest, state.count, state.label
     if column == _DOT:
         if label in (_EMPTY, _ENDS_IN_HYPHEN) or (rest and count == _LABEL):
@@ -40,7 +41,7 @@ def _after(state: _Domain, column: int) -> _Domain | None:
         return None
     if column == _HYPHEN:
         return None if label == _EMPTY else _Domain(rest, count + 1, _ENDS_IN_HYPHEN)
-    digits = column == _DIGIT and label in (_EMPTY, _DIGITS)
+    digits = not numeric and column == _DIGIT and label in (_EMPTY, _DIGITS)
     return _Domain(rest, count + 1, _DIGITS if digits else _MIXED)
 
 
@@ -51,7 +52,10 @@ def domain() -> CharacterAutomaton:
     )  # fmt: skip
     # RFC 1123: a host name never looks like an IPv4 address, since its last label is no number
     return explored(
-        segments, _START, lambda state: [_after(state, column) for column in range(4)], lambda s: s.label == _MIXED
+        segments,
+        _START,
+        lambda state: [_after(state, column, False) for column in range(4)],
+        lambda s: s.label == _MIXED,
     )
 
 
@@ -74,7 +78,7 @@ def _in_local(state: _Local, column: int) -> _Local | None:
 def mailbox(international: bool) -> CharacterAutomaton:
     """RFC 5321 section 4.1.2: Dot-string "@" Domain; RFC 6531 section 3.3, if ``international``.
 
-    The domain is that of ``domain``.
+    The domain is that of ``domain``, except that its last label may be a number.
     """
     signs = sorted(map(ord, "!#$%&'*+/=?^_`{|}~"))
     segments = [
@@ -88,7 +92,7 @@ def mailbox(international: bool) -> CharacterAutomaton:
 
     def move(state: _Local | _Domain, column: int) -> _Local | _Domain | None:
         if isinstance(state, _Domain):
-            return _after(state, column)
+            return _after(state, column, True)
         if column == _AT:
             return _START if state.inside else None
         return _in_local(state, column)

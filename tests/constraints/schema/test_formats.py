@@ -94,11 +94,10 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
         ["PT1D", "P", "P1YT", "PT", "P1Y2W", "P1D2H", "P2D1Y", "P2S", "PT1H2S", "P1Y1D", "P0.5Y", "4DT12H", "P1"],
     ),
     "email": (
-        ["joe.bloggs@example.com", "te~st@example.com", "!#$%&'*+/=?^_`{|}~-@a-b.c3", "a@localhost",
+        ["joe.bloggs@example.com", "te~st@example.com", "!#$%&'*+/=?^_`{|}~-@a-b.c3", "a@localhost", "a@1.2",
             f"{'a' * 64}@example.com"],
         [
             "2962", "@example.com", "joe@", ".a@b.c", "a.@b.c", "a..b@b.c", "a@b@c", "a@-b.c", "a@b..c", "a@b.c.",
-                "a@1.2",
             f"{'a' * 65}@example.com", f"a@{'a' * 64}.com", "é@example.com", 'a"b@c.d', "a b@c.d",
         ],
     ),
@@ -172,11 +171,10 @@ def test_every_day() -> None:
         assert {text for text in tried if automaton.matches(text.encode())} == days
 
 
-def is_hostname(text: str) -> bool:
+def is_domain(text: str) -> bool:
     labels = text.split(".")
-    return all(re.fullmatch("(?a:[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)", label) for label in labels) and (
-        not labels[-1].isdigit() and len(".".join(labels[1:])) <= 63
-    )
+    wellformed = all(re.fullmatch("(?a:[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)", label) for label in labels)
+    return wellformed and len(".".join(labels[1:])) <= 63
 
 
 labels = st.tuples(st.sampled_from(["a", "1", "ab-", "-", "9.z", "."]), st.integers(0, 70)).map(
@@ -187,8 +185,8 @@ labels = st.tuples(st.sampled_from(["a", "1", "ab-", "-", "9.z", "."]), st.integ
 @settings(max_examples=150, deadline=None)
 @given(st.lists(labels, max_size=4).map(".".join))
 def test_hostnames(text: str) -> None:
-    expected = is_hostname(text)
-    assert matches("hostname", text) == expected
+    expected = is_domain(text)
+    assert matches("hostname", text) == (expected and not text.split(".")[-1].isdigit())
     assert matches("email", f"a.b@{text}") == expected
     assert matches("idn-email", f"é@{text}") == expected
 
