@@ -137,8 +137,10 @@ class Outline:
         for definition in self.definitions:
             name, token = definition.name, definition.token
             if definition.how:
-                if name not in known and name not in {other.name for other in self.definitions if not other.how}:
-                    raise self.error(token, f"%{definition.how} {name}: there is no {name} to {definition.how}")
+                if name not in known:
+                    raise self.error(
+                        token, f"%{definition.how} {name}: there is no {name} to {definition.how} before this line"
+                    )
                 continue
             if name.startswith("__"):
                 raise self.error(token, "names that start with two underscores are kept for Lark; choose another")

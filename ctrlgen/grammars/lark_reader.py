@@ -99,15 +99,15 @@ def _parsed(text: str) -> Any:
 
 @cache
 def _names_in(library: str) -> frozenset[str]:
-    """What a grammar of Lark's defines."""
+    """What a grammar of Lark's defines or imports."""
     from lark.load_grammar import stdlib_loader
 
     _, text = stdlib_loader(None, f"{library}.lark")
-    outline = Outline(text, _parsed(text))
+    outline = Outline(text, _parsed(text), LIBRARIES, _names_in)
     for statement in outline.tree.children:
-        if statement.data in ("rule", "term"):
+        if statement.data in ("rule", "term", "import"):
             outline.read(statement)
-    return frozenset(outline.by_name)
+    return frozenset({*outline.by_name, *outline.imported})
 
 
 def _check_start(outline: Outline, start: str) -> None:
