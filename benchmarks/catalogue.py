@@ -1,12 +1,16 @@
-"""A step within a catalogue of a million items, building, filtering and changing one of ten million.
+"""A step within a catalogue of a million items, building, filtering and changing one of ten million; names as texts.
 
-    OMP_NUM_THREADS=1 python benchmarks/catalogue.py [--quick] [--json]
+    OMP_NUM_THREADS=1 python benchmarks/catalogue.py [--quick] [--json] [--only steps|large|names] [--names FILE]
 
 One process, one thread; the methods take turns, so that other work on the machine meets all of them. Each figure is
 shown as median (minimum). 140 rows in two groups of 70 beams stand behind prefixes of random items, at depths 2 to 7
 of 8 tokens; the time of one step includes the choice of the best 70 of each group. The last line with --json holds
 all figures, and each bar as [value, limit, met]. --quick takes smaller catalogues and shows the bars all the same,
 though they are meant for the sizes of a full run.
+
+Names are texts, cut by qwen3's tokenizer if it can be had, else by one made here; --names takes a file of one a line,
+otherwise 886,323 are made up. The masks are those along the tokenizer's own cuts of random names. *Cold* is a state's
+first mask with a constraint made anew, the least of three such constraints; *warm* the same mask once more.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import contextlib
 import json
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -25,6 +30,7 @@ import torch
 ROOT = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT), str(ROOT.parent)]
 
+from baselines.named import peers  # noqa: E402
 from baselines.searched import Searched  # noqa: E402
 from baselines.static_trie import StaticTrie  # noqa: E402
 
@@ -204,9 +210,140 @@ def large(count, rng, quick):
     }
 
 
-def names():
-    """Package names as a catalogue of texts: nothing is measured yet."""
-    return {}
+def made_up_names(count, rng):
+    """Distinct names of one to six syllables, some with a hyphen or a number, a fifth of them beginning alike."""
+    syllables = np.array([a + b + c for a in "bcdfghjklmnprstvwz" for b in "aeiou" for c in ("", "n", "r", "s")])
+    joins = np.array(["", "", "", "", "-", "2", "-py", "lab"])
+    made = set()
+    while len(made) < count:
+        parts = rng.choice(syllables, (count, 6))
+        between = rng.choice(joins, (count, 6))
+        lengths = rng.integers(1, 7, count)
+        first = np.where(rng.random(count) < 0.2, rng.choice(["py", "django-", "open", "data"], count), "")
+        for row in range(count):
+            pieces = [p + j for p, j in zip(parts[row, : lengths[row]], between[row], strict=False)]
+            made.add((first[row] + "".join(pieces)).strip("-"))
+    return sorted(made)[:count] if len(made) == count else sorted(made)[:: len(made) // count][:count]
+
+
+def tokenizer_of(names, rng):
+    """(what it is called, tokenizers.Tokenizer, Vocabulary); one trained here if qwen3's cannot be had."""
+    from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
+    from tokenizers.models import BPE
+
+    from ctrlgen import models
+    from ctrlgen.errors import ModelError
+    from ctrlgen.vocabulary import Vocabulary
+
+    try:
+        folder = models.tokenizer("qwen3")
+        return "qwen3", Tokenizer.from_file(str(folder / "tokenizer.json")), Vocabulary.from_tokenizer(folder)
+    except ModelError as error:
+        print(f"qwen3's tokenizer cannot be had ({str(error).splitlines()[0]}); one is made of the names")
+    made = Tokenizer(BPE())
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    some = [names[i] for i in rng.integers(0, len(names), 50_000)]
+    made.train_from_iterator(
+        some, trainers.BpeTrainer(vocab_size=30_000, initial_alphabet=alphabet, show_progress=False)
+    )
+    made.add_special_tokens(["<end>"])
+    return "one made of the names", made, Vocabulary.from_tokenizer(made, eos="<end>")
+
+
+def first_masks(index, vocabulary, cuts):
+    """Seconds of the first mask of each state along the cuts (the least of three constraints), of warm ones, of moves."""
+    from ctrlgen.index.name_constraint import NameConstraint
+
+    cold, warm, moves = {}, [], []
+    for _ in range(3):
+        constraint, met = NameConstraint(index, vocabulary), set()
+        for ids in cuts:
+            state = constraint.start
+            for token in [*ids, None]:
+                if state not in met:
+                    met.add(state)
+                    took = seconds_of(constraint.mask, state)
+                    cold[state] = min(took, cold.get(state, took))
+                    warm.append(seconds_of(constraint.mask, state))
+                if token is not None:
+                    moves.append(seconds_of(constraint.advance, state, token))
+                    state = constraint.advance(state, token)
+    return list(cold.values()), warm, moves
+
+
+def seconds_of(function, *arguments):
+    start = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - start
+
+
+def spread(seconds):
+    """Median, 99th percentile and maximum, in microseconds."""
+    return [round(1e6 * float(np.percentile(seconds, p)), 2) for p in (50, 99, 100)]
+
+
+def names(path, quick, rng):
+    """Package names, or others like them, as a catalogue of texts."""
+    from ctrlgen.index.name_index import NameIndex
+
+    made = made_up_names(50_000 if quick else 886_323, rng) if path is None else None
+    (build, _), index = timed(lambda: NameIndex.from_names(made) if path is None else NameIndex.from_file(path))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "names.index"
+        index.save(file)
+        load, opened = timed(lambda: NameIndex.open(file), 5)
+        every = list(opened)
+        called, tokenizer, vocabulary = tokenizer_of(every, rng)
+        cuts = [one.ids for one in tokenizer.encode_batch([every[i] for i in rng.integers(0, len(every), 1000)])]
+        (compiling, _), _ = timed(lambda: opened.compile(vocabulary))
+        cold, warm, moves = first_masks(opened, vocabulary, cuts)
+        # of every state after one character and after two
+        short = sorted({name[:n] for name in every for n in (1, 2)})
+        top, _, _ = first_masks(opened, vocabulary, [vocabulary.encode_greedy(one.encode()) for one in short])
+        megabytes = file.stat().st_size / 1e6
+    return {
+        "names": len(every),
+        "tokenizer": called,
+        "build, seconds": round(build, 2),
+        "load, ms": [round(1e3 * t, 2) for t in load],
+        "megabytes": round(megabytes, 1),
+        "compile, ms": round(1e3 * compiling, 1),
+        "cold mask, us: median, p99, max": spread(cold),
+        "cold mask after 1 or 2 characters": spread(top),
+        "warm mask, us: median, p99, max": spread(warm),
+        "advance, us: median, p99, max": spread(moves),
+        "others": {peer.name: other(peer, every, tokenizer, vocabulary, quick, rng) for peer in peers()},
+    }
+
+
+def other(peer, every, tokenizer, vocabulary, quick, rng, patience=60):
+    """The same with another library, on as many names as it takes, trying ten times as many while it is quick."""
+    made = peer(tokenizer, vocabulary.width, vocabulary.eos[0])
+    found, count = {"names": 0}, 1000
+    while True:
+        some = every if count >= len(every) else [every[i] for i in sorted(rng.choice(len(every), count, False))]
+        try:
+            took = seconds_of(made.take, some)
+            first, again = [], []
+            for i in rng.integers(0, len(some), 200):
+                for mask in made.rows(tokenizer.encode(some[i], add_special_tokens=False).ids):
+                    first.append(seconds_of(mask))
+                    again.append(seconds_of(mask))
+        except Exception as error:
+            found["more"] = f"{len(some)} names: {str(error)[:80]}"
+            return found
+        found |= {
+            "names": len(some),
+            "build, seconds": round(took, 2),
+            "first mask, us: median, p99, max": spread(first),
+            "again, us: median, p99, max": spread(again),
+        }
+        if len(some) == len(every) or took * 10 > patience / (10 if quick else 1):
+            if len(some) < len(every):
+                found["more"] = f"not tried: {len(some)} took {took:.1f} s"
+            return found
+        count *= 10
 
 
 def bars(figures):
@@ -219,22 +356,65 @@ def bars(figures):
         step = figures[kind]
         return round(step["index"][0] / step["STATIC"][0], 3)
 
-    ten = figures["large"]
-    values = {
-        "uniform: step / STATIC": (ratio("uniform"), 0.35),
-        "clustered: step / STATIC": (ratio("clustered"), 0.1),
+    values = {}
+    if "uniform" in figures:
+        values |= {
+            "uniform: step / STATIC": (ratio("uniform"), 0.35),
+            "clustered: step / STATIC": (ratio("clustered"), 0.1),
+        }
+    if "large" in figures:
+        values |= large_bars(figures["large"])
+    if "names" in figures:
+        values |= name_bars(figures["names"])
+    return {name: [value, limit, value <= limit] for name, (value, limit) in values.items()}
+
+
+def large_bars(ten):
+    return {
         "build, seconds": (ten["build, seconds"], 10),
         "bytes an item": (ten["bytes an item"], 32),
         "switch to 5 %, ms": (max(ten["switch to 5 % by booleans, ms"][1], ten["switch to 5 % by ids, ms"][1]), 5),
         "add 10,000, ms": (ten["add 10,000, ms"][1], 50),
     }
-    return {name: [value, limit, value <= limit] for name, (value, limit) in values.items()}
+
+
+def name_bars(found):
+    return {
+        "names: load, seconds": (found["load, ms"][0] / 1e3, 0.5),
+        "names: megabytes": (found["megabytes"], 40),
+        "names: cold mask, us": (
+            max(found["cold mask, us: median, p99, max"][2], found["cold mask after 1 or 2 characters"][2]), 1000,
+        ),
+        "names: warm mask, us": (found["warm mask, us: median, p99, max"][1], 10),
+    }  # fmt: skip
+
+
+def steps(kind, items, rng, rounds):
+    """Compare the methods on one catalogue, and show it."""
+    print(f"\n{len(items):,} {kind} items: microseconds a step, median (minimum)")
+    found = compare(items, rng, rounds, with_trie=True)
+    base, floor = found["STATIC"]
+    for name, (median, least) in found.items():
+        print(f"  {name:26} {median:10.1f} ({least:.1f})   {median / base:.3f} ({least / floor:.3f}) of STATIC")
+    return found
+
+
+def show(title, figures):
+    print(f"\n{title}")
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            for inner, facts in value.items():
+                print(f"  {inner:32} {facts}")
+        else:
+            print(f"  {name:36} {value}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="smaller catalogues, under a minute")
     parser.add_argument("--json", action="store_true", help="figures and bars as the last line")
+    parser.add_argument("--only", choices=("steps", "large", "names"), help="one part; all by default")
+    parser.add_argument("--names", metavar="FILE", help="names, one a line (.gz too); made up by default")
     options = parser.parse_args()
     torch.set_num_threads(1)
     with contextlib.suppress(RuntimeError):
@@ -242,18 +422,15 @@ def main():
     rng = np.random.default_rng(0)
     small, many, rounds = (200_000, 1_000_000, 40) if options.quick else (1_000_000, 10_000_000, 120)
     figures = {"threads": 1, "rows": ROWS, "width": WIDTH, "length": LENGTH}
-    for kind, make in (("uniform", uniform), ("clustered", clustered)):
-        items = make(small, rng)
-        print(f"\n{len(items):,} {kind} items: microseconds a step, median (minimum)")
-        figures[kind] = compare(items, rng, rounds, with_trie=True)
-        base, floor = figures[kind]["STATIC"]
-        for name, (median, least) in figures[kind].items():
-            print(f"  {name:26} {median:10.1f} ({least:.1f})   {median / base:.3f} ({least / floor:.3f}) of STATIC")
-    figures["large"] = large(many, rng, options.quick)
-    print(f"\n{figures['large']['items']:,} uniform items")
-    for name, value in figures["large"].items():
-        print(f"  {name:32} {value}")
-    figures["names"] = names()
+    if options.only in (None, "steps"):
+        for kind, make in (("uniform", uniform), ("clustered", clustered)):
+            figures[kind] = steps(kind, make(small, rng), rng, rounds)
+    if options.only in (None, "large"):
+        figures["large"] = large(many, rng, options.quick)
+        show(f"{figures['large']['items']:,} uniform items", figures["large"])
+    if options.only in (None, "names"):
+        figures["names"] = names(options.names, options.quick, rng)
+        show("names", figures["names"])
     figures["bars"] = bars(figures)
     print()
     for name, (value, limit, met) in figures["bars"].items():

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 KEPT = 8
 """Number of compiled constraints kept; the one unused for longest goes first."""
 
-_MANY = 1000  # names
+_MANY = 4000  # names
 _LONG = 500  # nodes of a walk whose row is worth keeping
-_LONG_BYTES, _SHORT_BYTES = 48 << 20, 8 << 20
+_LONG_BYTES, _SHORT_BYTES = 40 << 20, 24 << 20
 _MOST_MOVES = 1 << 16
 
 _One = TypeVar("_One")
@@ -62,6 +62,7 @@ class NameConstraint:
         self._shift = max(layout.longest, 1).bit_length()
         self._first_around = layout.edges << self._shift
         self._left = self._tokens_left()
+        self._work: list[NDArray[np.int32]] = []
         self._eos = frozenset(vocabulary.eos)
         self._rows: dict[int, NDArray[np.uint32]] = {}
         self._long, self._short = 0, deque[int]()
@@ -150,9 +151,14 @@ class NameConstraint:
 
     def _mask(self, state: int) -> NDArray[np.uint32]:
         row = np.zeros(self.vocabulary.words, np.uint32)
+        try:
+            work = self._work.pop()
+        except IndexError:  # another thread has it
+            work = np.empty((len(self._tokens.label), 3), np.int32)
         seen = compiled(name_kernels.fill_names)(
-            *self._tokens.arrays, *self._names, *self._around, self._left, *self._place(state), row
+            *self._tokens.arrays, *self._names, *self._around, self._left, *self._place(state), row, work
         )
+        self._work.append(work)
         if self.accepts(state):
             row |= self._end_row
         row.flags.writeable = False
@@ -168,12 +174,17 @@ class NameConstraint:
 
     def _near_the_root(self) -> list[int]:
         """States below which so many names lie that their rows, too, are better made before they are needed."""
-        layout = self.index.layout
-        first, last = int(layout.child[0]), int(layout.child[1])
-        many = np.diff(np.append(layout.lo[first:last], layout.count).astype(np.int64)) > _MANY
-        edges = first + np.flatnonzero(many & (layout.symbol[first:last] > 0))
-        depth = int(layout.branch[0]) + 1
-        return [0, *(int(edge) << self._shift | depth for edge in edges)] if layout.count > _MANY else []
+        layout, states = self.index.layout, []
+        waiting = [(0, layout.count)]
+        while waiting and len(states) < self._most_long // 2:
+            edge, stop = waiting.pop()
+            if stop - int(layout.lo[edge]) <= _MANY:
+                continue
+            first, last = int(layout.child[edge]), int(layout.child[edge + 1])
+            states += [edge << self._shift | int(layout.branch[edge])] if last > first else []
+            bounds = [*layout.lo[first:last].tolist(), stop]
+            waiting += [(first + i, bounds[i + 1]) for i in range(last - first)]
+        return states
 
     def _ended(self, edge: int, depth: int) -> bool:
         _, offsets, symbol, lo, child, branch = self._names

@@ -27,6 +27,8 @@ LOST = -2
 NEVER = 0xFFFF
 """No tokens spell the rest."""
 
+_AHEAD = 64  # entries looked up at a time
+
 _END, _TOKEN_LO, _TOKEN_HI, _DEPTH = 1, 2, 3, 5  # columns of the nodes of ctrlgen.trie.Trie
 
 
@@ -101,78 +103,77 @@ def can_finish(offsets: Array, lo: Array, left: Array, e: Any, d: Any) -> bool:
     return bool(at == np.int64(offsets[i + 1]) or left[at] < NEVER)
 
 
-def allow(held: Array, kept: Array, v: Any, row: Array) -> None:
-    """Set the bits of the tokens that end at node v."""
-    for k in range(np.int64(held[v]), np.int64(held[v + 1])):
-        t = np.int64(kept[k])
-        row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
-
-
-def reach(
-    first: Array, held: Array, kept: Array, offsets: Array, lo: Array, left: Array,
-    v: Any, e: Any, d: Any, row: Array, work: Array, n: Any,
-) -> Any:  # fmt: skip
-    """Come to node v at a place: allow its tokens and, if there are longer ones, put both onto the list of work."""
-    if held[v] < held[v + 1] and can_finish(offsets, lo, left, e, d):
-        allow(held, kept, v, row)
-    if first[v] < first[v + 1]:
-        work[n, 0], work[n, 1], work[n, 2] = v, e, d
-        return n + 1
-    return n
-
-
 def fill_names(
     label: Array, first: Array, held: Array, kept: Array,
     tokens: Array, offsets: Array, symbol: Array, lo: Array, child: Array, branch: Array,
-    bytes_around: Array, after_around: Array, left: Array, e: Any, d: Any, row: Array,
+    bytes_around: Array, after_around: Array, left: Array, e: Any, d: Any, row: Array, work: Array,
 ) -> int:  # fmt: skip
     """Set the bits of the text tokens that go on from a place, in row, uint32[W], given as zeros.
 
+    All is in one function, and short loops look up what several entries need before they are dealt with: so the
+    processor waits for the memory of many of them at once.
+
+    Args:
+        work: int32[V, 3], room for an entry a node of the vocabulary's trie: it is reached along one way only.
+
     Returns:
-        Nodes of the vocabulary's trie that were looked at.
+        Nodes of the vocabulary's trie that were reached.
     """
-    # a node is reached along one way only, so that there are at most as many entries as nodes
-    room = min(np.int64(1024), np.int64(label.shape[0]) + 8)
-    work, done = np.empty((room, 3), np.int64), 0
+    ahead = np.empty((_AHEAD, 5), np.int64)
     n: Any = np.int64(1)
+    done = np.int64(0)
     work[0, 0], work[0, 1], work[0, 2] = 0, e, d
     while done < n:
-        if n + 260 > work.shape[0]:
-            more = np.empty((2 * work.shape[0] + 520, 3), np.int64)
-            more[:n] = work[:n]
-            work = more
-        v, e, d = work[done, 0], work[done, 1], work[done, 2]
-        done += 1
-        c, stop = np.int64(first[v]), np.int64(first[v + 1])
-        node = d if e == AROUND else np.int64(-1)
-        if e >= 0:
-            j, last = np.int64(child[e]), np.int64(child[e + 1])
-            if j < last and d == branch[e]:
+        stop, many = min(n, done + _AHEAD), 0
+        for q in range(done, stop):
+            v = np.int64(work[q, 0])
+            if held[v] < held[v + 1] and can_finish(offsets, lo, left, np.int64(work[q, 1]), np.int64(work[q, 2])):
+                for k in range(np.int64(held[v]), np.int64(held[v + 1])):
+                    t = np.int64(kept[k])
+                    row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+            if first[v] < first[v + 1]:
+                ahead[many, 0] = q
+                many += 1
+        done = stop
+        for a in range(many):
+            e = max(np.int64(work[ahead[a, 0], 1]), 0)
+            i = np.int64(lo[e])
+            ahead[a, 1], ahead[a, 2] = child[e], child[e + 1]
+            ahead[a, 3], ahead[a, 4] = offsets[i], offsets[i + 1]
+        for a in range(many):
+            q, j, last, at = ahead[a, 0], ahead[a, 1], ahead[a, 2], ahead[a, 3]
+            v, e, d = np.int64(work[q, 0]), np.int64(work[q, 1]), np.int64(work[q, 2])
+            c, end = np.int64(first[v]), np.int64(first[v + 1])
+            node = d if e < 0 else np.int64(-1)
+            if e >= 0 and j < last and d == branch[e]:
                 if symbol[j] == 0:
                     node, j = np.int64(1), j + 1
-                while c < stop and j < last:
-                    byte = symbol[j] - 1
-                    if label[c] == byte:
-                        n = reach(first, held, kept, offsets, lo, left, c, j, d + 1, row, work, n)
-                    c, j = c + (label[c] <= byte), j + (label[c] >= byte)
-            else:
-                i = np.int64(lo[e])
-                at = np.int64(offsets[i])
-                if j == last and at + d == np.int64(offsets[i + 1]):
-                    node = np.int64(1)
-                else:
-                    byte = tokens[at + d]
-                    while c < stop and label[c] < byte:
+                while c < end and j < last:
+                    found, wanted = np.int64(label[c]), np.int64(symbol[j]) - 1
+                    if found == wanted:
+                        work[n, 0], work[n, 1], work[n, 2] = c, j, d + 1
+                        n, c, j = n + 1, c + 1, j + 1
+                    elif found < wanted:
                         c += 1
-                    if c < stop and label[c] == byte:
-                        n = reach(first, held, kept, offsets, lo, left, c, e, d + 1, row, work, n)
-        if node >= 0:
-            for k in range(bytes_around.shape[1]):
-                for w in range(np.int64(first[v]), stop):
-                    if label[w] == bytes_around[node, k]:
-                        to = np.int64(after_around[node, k])
-                        f, g = (AROUND, to) if to >= 0 else (0, 0)
-                        n = reach(first, held, kept, offsets, lo, left, w, f, g, row, work, n)
+                    else:
+                        j += 1
+            elif e >= 0 and j == last and at + d == ahead[a, 4]:
+                node = np.int64(1)
+            elif e >= 0:
+                wanted = np.int64(tokens[at + d])
+                while c < end and np.int64(label[c]) < wanted:
+                    c += 1
+                if c < end and np.int64(label[c]) == wanted:
+                    work[n, 0], work[n, 1], work[n, 2] = c, e, d + 1
+                    n += 1
+            if node >= 0:
+                for k in range(bytes_around.shape[1]):
+                    for c in range(np.int64(first[v]), end):
+                        if label[c] == bytes_around[node, k]:
+                            to = np.int64(after_around[node, k])
+                            work[n, 0] = c
+                            work[n, 1], work[n, 2] = (AROUND, to) if to >= 0 else (0, 0)
+                            n += 1
     return int(n)
 
 
@@ -284,4 +285,4 @@ def names_below(offsets: Array, tokens: Array, prefix: Array) -> tuple[int, int]
     return bounds[0], bounds[1]
 
 
-PARTS = (ended, can_finish, allow, reach)
+PARTS = (ended, can_finish)
