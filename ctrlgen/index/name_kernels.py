@@ -127,7 +127,10 @@ def fill_names(
         stop, many = min(n, done + _AHEAD), 0
         for q in range(done, stop):
             v = np.int64(work[q, 0])
-            if held[v] < held[v + 1] and can_finish(offsets, lo, left, np.int64(work[q, 1]), np.int64(work[q, 2])):
+            allowed = held[v] < held[v + 1]
+            if allowed and left.shape[0] > 0:
+                allowed = can_finish(offsets, lo, left, np.int64(work[q, 1]), np.int64(work[q, 2]))
+            if allowed:
                 for k in range(np.int64(held[v]), np.int64(held[v + 1])):
                     t = np.int64(kept[k])
                     row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)

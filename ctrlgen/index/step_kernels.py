@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # in place of an edge: an ended row, a token without choice, the end of a lone item, an empty slot
 _STAY, _FORCED, _END, _NOTHING = -1, -2, -3, -4
 
+_AHEAD = 128  # scores of children computed at a time
+
 
 def ones_below(word: Any, bit: Any) -> Any:
     """How many of the lowest ``bit`` < 64 bits of a uint64 are set."""
@@ -156,6 +158,7 @@ def select(
     Candidates whose score is -inf or NaN are none.
     """
     size, seen, room = 0, 0, heap.shape[0]
+    ahead = np.empty(_AHEAD, np.float32)
     floor = np.float32(-np.inf)
     for r in range(first, last):
         base, f = scores[r], which[r]
@@ -174,21 +177,35 @@ def select(
             found[slot, 0], found[slot, 1], values[slot] = r, code, score
             size, seen = min(size + 1, room), seen + 1
             floor = values[slots[0]] if size == room else floor
-        before = rank(words, counts, f, np.int64(lo[at])) if f >= 0 and after > 0 else np.int64(0)
-        for j in range(at, after):
-            if f >= 0:
+        if f >= 0:
+            before = rank(words, counts, f, np.int64(lo[at])) if after > 0 else np.int64(0)
+            for j in range(at, after):
                 end = np.int64(lo[j + 1]) if j + 1 < after else stop
                 behind = counts[f, end >> 6] + ones_below(words[f, end >> 6], end & 63)
                 if behind == before:
                     continue
                 before = behind
-            # an unsigned place spares the check for a negative one
-            score = base + logs[r, np.uint64(symbol[j]) - np.uint64(1)]
-            if score > floor:
-                slot = offer(heap, slots, size, sort_key(score, seen))
-                found[slot, 0], found[slot, 1], values[slot] = r, j, score
-                size, seen = min(size + 1, room), seen + 1
-                floor = values[slots[0]] if size == room else floor
+                # an unsigned place spares the check for a negative one
+                score = base + logs[r, np.uint64(symbol[j]) - np.uint64(1)]
+                if score > floor:
+                    slot = offer(heap, slots, size, sort_key(score, seen))
+                    found[slot, 0], found[slot, 1], values[slot] = r, j, score
+                    size, seen = min(size + 1, room), seen + 1
+                    floor = values[slots[0]] if size == room else floor
+            continue
+        while at < after:
+            # first all scores, then the few that count: without branches the memory of many is waited for at once
+            many = min(after - at, ahead.shape[0])
+            for i in range(many):
+                ahead[i] = base + logs[r, np.uint64(symbol[at + i]) - np.uint64(1)]
+            for i in range(many):
+                if ahead[i] > floor:
+                    score = ahead[i]
+                    slot = offer(heap, slots, size, sort_key(score, seen))
+                    found[slot, 0], found[slot, 1], values[slot] = r, at + i, score
+                    size, seen = min(size + 1, room), seen + 1
+                    floor = values[slots[0]] if size == room else floor
+            at += many
     sort_heap(heap, slots, size)
     return size
 
