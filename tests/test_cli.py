@@ -248,6 +248,61 @@ def test_check_a_pydantic_model(tmp_path, monkeypatch):
     assert "no Pydantic model Cat" in refused("check", "--pydantic", "pets_of_a_test:Cat", "x")
 
 
+def test_check_follows_only_so_many_ways():
+    begun = time.process_time()
+    _, out, _ = run("check", "--regex", "(x|y){40}z", "xq")
+    assert "expected one of: `xxx`, `xxy`, `xyx`," in out
+    assert time.process_time() - begun < 10
+
+
+# check with a grammar
+
+
+GRAMMAR = 'root: item ("," item)*\nitem: "x" | "(" root ")"\n'
+
+
+def test_check_a_ready_grammar():
+    assert run("check", "--grammar", "json", '{"a": [1, 2]}') == (0, "yes\n", "")
+    status, out, _ = run("check", "--grammar", "arithmetic", "1 + * 2")
+    assert status == 1
+    assert "line 1, column 5: '*' cannot stand here" in out
+
+
+def test_check_a_grammar_from_a_file(tmp_path):
+    lark = tmp_path / "items.lark"
+    lark.write_text(GRAMMAR)
+    assert run("check", "--grammar", str(lark), "--start", "root", "x,(x,x)")[0] == 0
+    assert run("check", "--grammar", str(lark), "--start", "root", "x,(x")[0] == 1
+    assert "there are root, item: name one with start=" in refused("check", "--grammar", str(lark), "x")
+    gbnf = tmp_path / "items.gbnf"
+    gbnf.write_text('root ::= [a-c]+ "."')
+    assert run("check", "--grammar", str(gbnf), "abc.")[0] == 0
+    text = tmp_path / "items.txt"
+    text.write_text(gbnf.read_text())
+    assert run("check", "--grammar", str(text), "--syntax", "gbnf", "abc.")[0] == 0
+
+
+def test_check_with_a_lexer(tmp_path):
+    path = tmp_path / "words.lark"
+    path.write_text('start: "select" NAME\nNAME: /[a-z]+/\n%ignore " "\n')
+    assert run("check", "--grammar", str(path), "selectx")[0] == 0
+    assert run("check", "--grammar", str(path), "--lexer", "basic", "selectx")[0] == 1
+
+
+def test_errors_of_grammars(tmp_path):
+    assert "did you mean sql?" in refused("check", "--grammar", "sqll", "x")
+    assert "there is no file" in refused("check", "--grammar", str(tmp_path / "none.lark"), "x")
+    assert "syntax must be 'lark' or 'gbnf'" in refused("check", "--grammar", "sql", "--syntax", "bnf", "x")
+    assert "lexer must be" in refused("check", "--grammar", "sql", "--lexer", "fast", "x")
+    assert "--lexer says more about --grammar" in refused("check", "--lexer", "basic", "x")
+    assert "--regex and --grammar" in refused("check", "--regex", "a", "--grammar", "sql", "x")
+    path = tmp_path / "wrong.lark"
+    path.write_text('start: "a')
+    message = refused("check", "--grammar", str(path), "x")
+    assert "line 1, column 8" in message
+    assert message.endswith("^\n")
+
+
 # errors
 
 

@@ -15,6 +15,8 @@ MANY = 8
 """More ways than this at one place are told as a class of characters."""
 MAX_SHOWN = 12
 """At most this many texts are told."""
+MAX_FOLLOWED = 200
+"""Texts that are followed further, byte by byte."""
 MAX_LENGTH = 40
 """Bytes of a text; a longer one is cut."""
 
@@ -33,17 +35,26 @@ def expected(constraint: Constraint, state: int) -> list[str]:
 
 
 def _texts(constraint: Constraint, state: int) -> list[str]:
-    return [f"`{visible(text)}`" for text in _expand(constraint, state, b"")]
+    """The texts from ``state``, in order, as far as few ways lead on; where they become too many, their beginnings."""
+    found = few = list(_longer(constraint, b"", state, done=False))
+    while not all(done for _, _, done in found):
+        found = [after for text in found for after in _longer(constraint, *text)]
+        few = found if len(found) <= MANY else few
+        if len(found) > MAX_FOLLOWED:
+            found = few
+            break
+    return [f"`{visible(text)}`" for text, _, _ in found]
 
 
-def _expand(constraint: Constraint, state: int, text: bytes) -> Iterator[bytes]:
-    """The texts from ``state``, each preceded by ``text``, as far as few ways lead on."""
-    ways = allowed(constraint, state)
-    if text and (_is_whole(text) or len(text) >= MAX_LENGTH or len(ways) > MANY or constraint.accepts(state)):
-        yield text
+def _longer(constraint: Constraint, text: bytes, state: int, done: bool) -> Iterator[tuple[bytes, int, bool]]:
+    """The text itself if it is done, else the texts that are a byte longer, with state and whether they are done."""
+    if done:
+        yield text, state, True
         return
-    for byte in ways:
-        yield from _expand(constraint, constraint.advance(state, byte), text + bytes([byte]))
+    for byte in allowed(constraint, state):
+        more, after = text + bytes([byte]), constraint.advance(state, byte)
+        enough = _is_whole(more) or len(more) >= MAX_LENGTH or constraint.accepts(after)
+        yield more, after, enough or len(allowed(constraint, after)) > MANY
 
 
 def _is_whole(text: bytes) -> bool:
