@@ -30,7 +30,7 @@ def first_match_automaton(pattern: str, *, max_states: int = 20_000) -> Automato
     r"""The automaton, in bytes, whose last accepting state before it dies is the end of ``re.match(pattern, text)``.
 
     Raises:
-        RegexError: the expression is wrong, or looks around (``\b``, ``(?=...)``, ``$``), which no lexer state can hold.
+        RegexError: the expression is wrong, or looks around (``\b``, ``(?=...)``, ``$``), which no lexer can hold.
         ComplexityError: more than ``max_states`` states.
 
     >>> first_match_automaton("a|ab").matches(b"ab")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctrlgen.engine.cfg.store import Store
     from ctrlgen.engine.cfg.tables import Tables
 
-MAX_STEPS = 100_000
+MAX_STEPS = 10_000
 
 _Reached = dict[int, tuple[bytes, int]]
 

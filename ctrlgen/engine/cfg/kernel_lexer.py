@@ -13,6 +13,7 @@ from numba import njit
 
 from ctrlgen.engine.cfg.kernel_store import (
     BOUND,
+    BOUNDS,
     CLASS,
     COUNTS,
     DUTIES,
@@ -32,6 +33,7 @@ from ctrlgen.engine.cfg.kernel_store import (
     ROOTS,
     ROW,
     SCRATCH,
+    SEPARATORS,
     STATES,
     TERMINAL,
     TERMINAL_INFO,
@@ -135,6 +137,17 @@ def boundary(table, s):
         o = intern_duties(table, buffer, n)
         if o < 0:
             return o
+        sets = grid(table, DUTY_SETS)
+        if sets[o, 3] == 0:  # 1: an ignored byte ends all duties, so anything may come; 2: it may not
+            sets[o, 3] = 2
+            separators = ints(table, SEPARATORS)
+            for j in range(separators.shape[0]):
+                dead = separators[j] >= 0
+                for i in range(sets[o, 0], sets[o, 1]):
+                    dead = dead and result[duties[i], separators[j]] < 0
+                if dead:
+                    sets[o, 3] = 1
+                    break
     return intern_bound(table, lists[q, LABEL], o)
 
 
@@ -213,14 +226,17 @@ def close(table):
         return room(REACH)
     if last > roots.shape[0]:
         return room(ROOTS)
-    width = reach.shape[1]
+    width, bounds, sets = reach.shape[1], grid(table, BOUNDS), grid(table, DUTY_SETS)
     for s in range(first, last):
         roots[s] = -1
         for w in range(width):
             reach[s, w] = 0
         label = lists[states[s, LIST], LABEL]
         if label >= 0:
-            reach[s, label >> 6] = np.uint64(1) << np.uint64(label & 63)
+            bit = np.uint64(1) << np.uint64(label & 63)
+            reach[s, (label >> 6) + width // 2] = bit
+            if sets[bounds[states[s, BOUND], 1], 3] != 2:
+                reach[s, label >> 6] = bit
     changed = True
     while changed:
         changed = False
@@ -228,7 +244,7 @@ def close(table):
             before = np.int64(-1)
             for byte in range(256):
                 after = np.int64(moves[s, byte] >> 1) - 1
-                if after < 0 or after == before or after == s:
+                if after < 0 or after in (before, s):
                     continue
                 before = after
                 for w in range(width):

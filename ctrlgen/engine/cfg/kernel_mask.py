@@ -30,6 +30,7 @@ from ctrlgen.engine.cfg.kernel_store import (
     LIST,
     LISTS,
     MOVES,
+    N_BOUNDS,
     N_CLOSED,
     N_ENTRIES,
     N_EXITS,
@@ -37,21 +38,28 @@ from ctrlgen.engine.cfg.kernel_store import (
     N_GROUP_TOKENS,
     N_GROUPS,
     N_NODES,
+    N_OUTCOMES,
     N_ROOT_ENTRIES,
     NEED_SCANNER,
+    NEED_VERDICTS,
     NODE_HEADS,
     NODES,
+    OUT_HIGH,
+    OUT_LOW,
+    OUTCOMES,
+    PENDING,
     ROOTS,
     SCANNER,
     SCANNER_LIST,
     SCRATCH,
     SHIFT,
     SLOTS,
+    STACKS,
     STATES,
+    STRICT,
     TOKENS,
     TOO_MANY,
     TRIE,
-    WORK,
     grid,
     intern_state,
     ints,
@@ -59,6 +67,7 @@ from ctrlgen.engine.cfg.kernel_store import (
     mix,
     room,
     rows,
+    verdict,
     words,
 )
 
@@ -113,7 +122,9 @@ def build_node(table, exit_, s):
     groups, group_tokens, group_rows = grid(table, GROUPS), ints(table, GROUP_TOKENS), rows(table, GROUP_ROWS)
     entries, slots, scratch = ints(table, ENTRIES), grid(table, SLOTS), ints(table, SCRATCH)
     trie, states, bounds = grid(table, TRIE), grid(table, STATES), grid(table, BOUNDS)
-    low, high = (np.int64(0), counts[N_ROOT_ENTRIES]) if exit_ < 0 else (np.int64(exits[exit_, 2]), np.int64(exits[exit_, 3]))
+    low, high = (
+        (np.int64(0), counts[N_ROOT_ENTRIES]) if exit_ < 0 else (np.int64(exits[exit_, 2]), np.int64(exits[exit_, 3]))
+    )
     node = counts[N_NODES]
     if node >= nodes.shape[0]:
         return room(NODES)
@@ -121,8 +132,9 @@ def build_node(table, exit_, s):
     path = np.empty(512, np.int32)
     found = scratch[: 2 * half].reshape(half, 2)
     places = scratch[2 * half : 4 * half].reshape(half, 2)
-    n_found, n_places = walk(trie, ints(table, TOKENS), grid(table, MOVES), states, entries, low, high, s, path, slots, found, places)
-    lines = np.int64(0)
+    n_found, n_places = walk(
+        trie, ints(table, TOKENS), grid(table, MOVES), states, entries, low, high, s, path, slots, found, places
+    )
     if n_found < 0 or n_places < 0:
         slots[:, :2] = 0
         return room(SCRATCH)
@@ -219,7 +231,12 @@ def node_of(table, exit_, s):
 @njit(cache=True, nogil=True)
 def begin(table, k, duties):
     """The lexer state that begins a terminal on stack k; a request if negative."""
-    frames, scanner, lists, counts = grid(table, FRAMES), ints(table, SCANNER), ints(table, SCANNER_LIST), longs(table, COUNTS)
+    frames, scanner, lists, counts = (
+        grid(table, FRAMES),
+        ints(table, SCANNER),
+        ints(table, SCANNER_LIST),
+        longs(table, COUNTS),
+    )
     q = np.int64(lists[scanner[frames[k, 0]]])
     if q < 0:
         return room(NEED_SCANNER + 2 * scanner[frames[k, 0]])
@@ -248,7 +265,7 @@ def may_end(table, s, k):
         return np.int64(accept[k, end >> 6] >> np.uint64(end & 63) & np.uint64(1))
     if not accept[k, label >> 6] >> np.uint64(label & 63) & np.uint64(1):
         return np.int64(0)
-    out, pending = np.empty(4096, np.int32), np.empty(8192, np.int32)
+    out, pending = ints(table, STACKS), ints(table, PENDING)
     n = shifted(table, k, label, out, 0, pending)
     if n < 0:
         return n
@@ -262,20 +279,123 @@ def may_end(table, s, k):
 
 
 @njit(cache=True, nogil=True)
+def outcomes(table, s):
+    """Write the boundaries that lexer state s can come to, each once, to OUTCOMES; 0 or a request."""
+    states, moves, lists = grid(table, STATES), grid(table, MOVES), grid(table, LISTS)
+    counts, result, order = longs(table, COUNTS), ints(table, OUTCOMES), ints(table, SCRATCH)
+    n_bounds, n_states = counts[N_BOUNDS], counts[N_CLOSED]
+    low = counts[N_OUTCOMES]
+    if low + n_bounds > result.shape[0]:
+        return room(OUTCOMES)
+    if n_states > order.shape[0]:
+        return room(SCRATCH)
+    seen, met = np.zeros(n_states, np.bool_), np.zeros(n_bounds, np.bool_)
+    order[0], seen[s] = s, True
+    n, high = np.int64(1), low
+    at = np.int64(0)
+    while at < n:
+        one = order[at]
+        at += 1
+        b = states[one, BOUND]
+        if lists[states[one, LIST], LABEL] >= 0 and not met[b]:
+            met[b] = True
+            result[high] = b
+            high += 1
+        for byte in range(256):
+            after = (moves[one, byte] >> 1) - 1
+            if after >= 0 and not seen[after]:
+                seen[after] = True
+                order[n] = after
+                n += 1
+    states[s, OUT_LOW], states[s, OUT_HIGH] = low, high
+    counts[N_OUTCOMES] = high
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def follows(table, s, k):
+    """1 if some terminal of lexer state s can be followed by one after which anything may come; 0: not known."""
+    states, bounds, accept, classes = (
+        grid(table, STATES),
+        grid(table, BOUNDS),
+        words(table, ACCEPT),
+        words(table, CLASSES),
+    )
+    end, width = np.int64(grid(table, SHIFT).shape[1]), accept.shape[1]
+    ignored = end + 1
+    if states[s, OUT_LOW] < 0:
+        code = outcomes(table, s)
+        if code < 0:
+            return code
+    result, out, pending = ints(table, OUTCOMES), np.empty(256, np.int32), ints(table, PENDING)
+    for i in range(states[s, OUT_LOW], states[s, OUT_HIGH]):
+        label = np.int64(bounds[result[i], 0])
+        n = np.int64(1)
+        out[0] = k
+        if label != ignored:
+            if not accept[k, label >> 6] >> np.uint64(label & 63) & np.uint64(1):
+                continue
+            n = shifted(table, k, label, out, 0, pending)
+            if n < 0:
+                return n
+        for j in range(n):
+            code = acceptable(table, np.int64(out[j]))
+            if code < 0:
+                return code
+            fresh = begin(table, np.int64(out[j]), bounds[result[i], 1])
+            if fresh < 0:
+                return fresh
+            c = states[fresh, CLASS]
+            live = accept[out[j], end >> 6] & (np.uint64(1) << np.uint64(end & 63))
+            live |= classes[c, ignored >> 6] & (np.uint64(1) << np.uint64(ignored & 63))
+            for w in range(width):
+                live |= classes[c, w] & accept[out[j], w]
+            if live:
+                return np.int64(1)
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def checked(table, c, k):
+    """The same as ``verdict`` for the lexer state that is alone in class c; 0 where states share the class."""
+    classes, accept = words(table, CLASSES), words(table, ACCEPT)
+    width, ignored = accept.shape[1], np.int64(grid(table, SHIFT).shape[1]) + 1
+    s = np.int64(classes[c, 2 * width]) - 1
+    if s < 0:
+        return np.int64(0)
+    live = classes[c, (ignored >> 6) + width] & (np.uint64(1) << np.uint64(ignored & 63))
+    for w in range(width):
+        live |= classes[c, w + width] & accept[k, w]
+    if not live:
+        return np.int64(0)
+    if longs(table, COUNTS)[STRICT] == 0:
+        code = follows(table, s, k)
+        if code != 0:
+            return code
+    return verdict(table, s, k)
+
+
+@njit(cache=True, nogil=True)
 def mask(table, s, k, row, work):
     """Set the bits of the tokens that may follow configuration (s, k); 0 or a request.
 
     work: int32[n, 2], scratch for (node, stack).
     """
-    nodes, groups, tokens, wide = grid(table, NODES), grid(table, GROUPS), ints(table, GROUP_TOKENS), rows(table, GROUP_ROWS)
+    nodes, groups, tokens, wide = (
+        grid(table, NODES),
+        grid(table, GROUPS),
+        ints(table, GROUP_TOKENS),
+        rows(table, GROUP_ROWS),
+    )
     exits, classes, accept, shift = grid(table, EXITS), words(table, CLASSES), words(table, ACCEPT), grid(table, SHIFT)
     width = accept.shape[1]
     ignored = np.int64(shift.shape[1]) + 1
     ignored_word, ignored_bit = ignored >> 6, np.uint64(1) << np.uint64(ignored & 63)
-    out, pending = np.empty(4096, np.int32), np.empty(8192, np.int32)
+    out, pending = ints(table, STACKS), ints(table, PENDING)
     node = node_of(table, -1, s)
     if node < 0:
         return node
+    strict, wanted = longs(table, COUNTS)[STRICT] == 1, False
     work[0, 0], work[0, 1] = node, k
     top = np.int64(1)
     while top > 0:
@@ -289,8 +409,13 @@ def mask(table, s, k, row, work):
             live = classes[c, ignored_word] & ignored_bit
             for w in range(width):
                 live |= classes[c, w] & accept[k, w]
-            if not live:
-                continue
+            if strict or not live:
+                code = checked(table, c, k)
+                if code < 0:
+                    return code
+                wanted = wanted or code == 2
+                if code != 1:
+                    continue
             if groups[g, 3] >= 0:
                 r = groups[g, 3]
                 for w in range(row.shape[0]):
@@ -322,7 +447,7 @@ def mask(table, s, k, row, work):
                 if nodes[below, 1] > nodes[below, 0] or nodes[below, 3] > nodes[below, 2]:
                     work[top, 0], work[top, 1] = below, out[j]
                     top += 1
-    return np.int64(0)
+    return room(NEED_VERDICTS) if wanted else np.int64(0)
 
 
 @njit(cache=True, nogil=True)
@@ -346,7 +471,8 @@ def advance(table, current, count, text, after):
     moves, states, bounds = grid(table, MOVES), grid(table, STATES), grid(table, BOUNDS)
     classes, accept, shift = words(table, CLASSES), words(table, ACCEPT), grid(table, SHIFT)
     width, ignored = accept.shape[1], np.int64(shift.shape[1]) + 1
-    out, pending = np.empty(4096, np.int32), np.empty(8192, np.int32)
+    out, pending = ints(table, STACKS), ints(table, PENDING)
+    strict, wanted = longs(table, COUNTS)[STRICT] == 1, False
     for place in range(text.shape[0]):
         byte, n = text[place], np.int64(0)
         for j in range(count):
@@ -386,7 +512,13 @@ def advance(table, current, count, text, after):
         live = classes[c, ignored >> 6] & (np.uint64(1) << np.uint64(ignored & 63))
         for w in range(width):
             live |= classes[c, w] & accept[k, w]
-        if live:
+        code = np.int64(1 if live else 0)
+        if strict or not live:
+            code = checked(table, c, k)
+            if code < 0:
+                return code
+            wanted = wanted or code == 2
+        if code == 1:
             after[n, 0], after[n, 1] = s, k
             n += 1
-    return n
+    return room(NEED_VERDICTS) if wanted else n

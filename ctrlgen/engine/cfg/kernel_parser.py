@@ -14,17 +14,19 @@ from ctrlgen.engine.cfg.kernel_store import (
     FOLLOWERS,
     FRAMES,
     GOTO,
+    PENDING,
     REDUCTIONS,
     RULES,
+    SCRATCH,
     SHAPE,
     SHIFT,
     SHIFTABLE,
+    STACKS,
     TOO_MANY,
     WORK,
     grid,
     intern_frame,
     ints,
-    longs,
     room,
     words,
 )
@@ -59,7 +61,7 @@ def replaced(table, k, count, column):
 @njit(cache=True, nogil=True)
 def shifted_into(table, k, terminal, out):
     """Write the stacks after ``terminal`` to out; their number, or a request."""
-    return shifted(table, k, terminal, out, 0, np.empty(8192, np.int32))
+    return shifted(table, k, terminal, out, 0, ints(table, PENDING))
 
 
 @njit(cache=True, nogil=True)
@@ -73,6 +75,7 @@ def acceptable(table, start):
     if frames.shape[0] > accept.shape[0]:
         return room(ACCEPT)
     width = shiftable.shape[1]
+    scratch, met, circular = ints(table, SCRATCH), np.int64(0), False
     top = np.int64(0)
     work[0, 0], work[0, 1] = start, -1
     while top >= 0:
@@ -82,24 +85,43 @@ def acceptable(table, start):
             for w in range(width):
                 accept[k, w] = shiftable[state, w]
             i = np.int64(reductions[state, 0])
+            frames[k, 3] = 2  # under way
+            if met < scratch.shape[0]:
+                scratch[met] = k
+            met += 1
         if i >= reductions[state, 1]:
             frames[k, 3] = 1
             top -= 1
             continue
         after = reduce(table, k, rules[i])
-        if after < -1:
-            return after + 1
+        code = after + 1 if after < -1 else np.int64(0)
         if after >= 0 and frames[after, 3] == 0:
             work[top, 1] = i
             top += 1
-            if top >= work.shape[0]:
-                return room(WORK)
-            work[top, 0], work[top, 1] = after, -1
-            continue
+            if top < work.shape[0]:
+                work[top, 0], work[top, 1] = after, -1
+                continue
+            code = room(WORK)
+        if code < 0 or met > scratch.shape[0]:
+            for j in range(min(met, scratch.shape[0])):
+                frames[scratch[j], 3] = 0
+            return code if code < 0 else room(SCRATCH)
         if after >= 0:
+            circular = circular or frames[after, 3] == 2
             for w in range(width):
                 accept[k, w] |= followers[i, w] & accept[after, w]
         work[top, 1] = i + 1
+    while circular:  # renaming in a circle: repeat until nothing changes
+        circular = False
+        for j in range(met):
+            k = np.int64(scratch[j])
+            for i in range(reductions[frames[k, 0], 0], reductions[frames[k, 0], 1]):
+                after = reduce(table, k, rules[i])
+                for w in range(width):
+                    more = followers[i, w] & accept[after, w] if after >= 0 else np.uint64(0)
+                    if more & ~accept[k, w]:
+                        accept[k, w] |= more
+                        circular = True
     return np.int64(0)
 
 
@@ -128,7 +150,7 @@ def shifted(table, start, terminal, out, n, pending):
                 known = known or out[j] == after
             if not known:
                 if n >= out.shape[0]:
-                    return room(TOO_MANY)
+                    return room(STACKS)
                 out[n] = after
                 n += 1
         for i in range(reductions[state, 0], reductions[state, 1]):
@@ -138,7 +160,7 @@ def shifted(table, start, terminal, out, n, pending):
                     return after + 1
                 if after >= 0:
                     if top >= pending.shape[0]:
-                        return room(TOO_MANY)
+                        return room(PENDING)
                     pending[top] = after
                     top += 1
     return np.int64(n)

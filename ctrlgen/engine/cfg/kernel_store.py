@@ -14,21 +14,24 @@ from ctrlgen.engine.kernel_table import pointer
 
 # lines of the table: name, dtype, columns (0: one-dimensional)
 (TRIE, TOKENS, COUNTS, TERMINAL, TERMINAL_INFO, MEMBERS, LISTS, LIST_HEADS, LIST_ROWS, DUTIES, DUTY_SETS, DUTY_HEADS,
- STATES, STATE_HEADS, MOVES, REACH, CLASSES, CLASS_HEADS, BOUNDS, BOUND_HEADS, SHIFT, GOTO, SHIFTABLE, REDUCTIONS, RULES,
- FOLLOWERS, SHAPE, SCANNER, SCANNER_LIST, FRAMES, FRAME_HEADS, ACCEPT, NODES, NODE_HEADS, GROUPS, GROUP_TOKENS,
- GROUP_ROWS, EXITS, ENTRIES, SCRATCH, SLOTS, WORK, ROOTS) = range(43)  # fmt: skip
+ STATES, STATE_HEADS, MOVES, REACH, CLASSES, CLASS_HEADS, BOUNDS, BOUND_HEADS, SHIFT, GOTO, SHIFTABLE, REDUCTIONS,
+ RULES, FOLLOWERS, SHAPE, SCANNER, SCANNER_LIST, FRAMES, FRAME_HEADS, ACCEPT, NODES, NODE_HEADS, GROUPS, GROUP_TOKENS,
+ GROUP_ROWS, EXITS, ENTRIES, SCRATCH, SLOTS, WORK, ROOTS, SEPARATORS, VERDICTS, VERDICT_HEADS,
+ OUTCOMES, STACKS, PENDING) = range(49)  # fmt: skip
 
 # entries of COUNTS
 (N_MEMBERS, N_LISTS, N_DUTIES, N_DUTY_SETS, N_STATES, N_CLOSED, N_CLASSES, N_BOUNDS, N_FRAMES, N_NODES, N_GROUPS,
- N_GROUP_TOKENS, N_GROUP_ROWS, N_EXITS, N_ENTRIES, N_ROOT_ENTRIES) = range(16)  # fmt: skip
+ N_GROUP_TOKENS, N_GROUP_ROWS, N_EXITS, N_ENTRIES, N_ROOT_ENTRIES, N_VERDICTS, STRICT,
+ N_OUTCOMES) = range(19)  # fmt: skip
 
 # what else a kernel may answer
-NEED_SCANNER, TOO_MANY = 64, 65
+NEED_SCANNER, TOO_MANY, NEED_VERDICTS = 64, 65, 67
 
 # columns of LISTS: range in MEMBERS, what has matched (-1: nothing), whether nothing has been read, row, next in bucket
 LOW, HIGH, LABEL, FRESH, ROW, NEXT = 0, 1, 2, 3, 4, 5
 # columns of STATES: list, duties, class, boundary after what has matched, next in bucket
-LIST, DUTY, CLASS, BOUND, S_NEXT = 0, 1, 2, 3, 4
+# (range in OUTCOMES follows)
+LIST, DUTY, CLASS, BOUND, S_NEXT, OUT_LOW, OUT_HIGH = 0, 1, 2, 3, 4, 5, 6
 
 
 @njit(inline="always")
@@ -77,7 +80,12 @@ def mix(a, b):
 @njit(cache=True, nogil=True)
 def intern_list(table, buffer, n, label, fresh):
     """Index of a list of terminal states, or a request."""
-    heads, lists, members, counts = ints(table, LIST_HEADS), grid(table, LISTS), ints(table, MEMBERS), longs(table, COUNTS)
+    heads, lists, members, counts = (
+        ints(table, LIST_HEADS),
+        grid(table, LISTS),
+        ints(table, MEMBERS),
+        longs(table, COUNTS),
+    )
     h = np.uint64(n * 2 + fresh)
     for i in range(n):
         h = mix(h, buffer[i])
@@ -112,7 +120,12 @@ def intern_list(table, buffer, n, label, fresh):
 @njit(cache=True, nogil=True)
 def intern_duties(table, buffer, n):
     """Index of an ascending set of lists that must not match any more, or a request; 0 is the empty set."""
-    heads, sets, duties, counts = ints(table, DUTY_HEADS), grid(table, DUTY_SETS), ints(table, DUTIES), longs(table, COUNTS)
+    heads, sets, duties, counts = (
+        ints(table, DUTY_HEADS),
+        grid(table, DUTY_SETS),
+        ints(table, DUTIES),
+        longs(table, COUNTS),
+    )
     h = np.uint64(n)
     for i in range(n):
         h = mix(h, buffer[i])
@@ -136,7 +149,7 @@ def intern_duties(table, buffer, n):
         return room(DUTY_SETS)
     for i in range(n):
         duties[low + i] = buffer[i]
-    sets[o, 0], sets[o, 1], sets[o, 2] = low, low + n, heads[slot]
+    sets[o, 0], sets[o, 1], sets[o, 2], sets[o, 3] = low, low + n, heads[slot], 0
     heads[slot] = o
     counts[N_DUTIES] = low + n
     counts[N_DUTY_SETS] = o + 1
@@ -157,7 +170,7 @@ def intern_state(table, q, o):
     if s >= states.shape[0]:
         return room(STATES)
     states[s, LIST], states[s, DUTY], states[s, CLASS], states[s, BOUND] = q, o, -1, -1
-    states[s, S_NEXT] = heads[slot]
+    states[s, S_NEXT], states[s, OUT_LOW] = heads[slot], -1
     heads[slot] = s
     counts[N_STATES] = s + 1
     return s
@@ -203,32 +216,61 @@ def intern_frame(table, state, parent):
 
 @njit(cache=True, nogil=True)
 def intern_class(table, s):
-    """Index of the set of terminals that lexer state s can still become, or a request."""
+    """Index of what lexer state s can still become, or a request.
+
+    A class is: the bits of the terminals after which anything may come, those of all terminals, the state if it is
+    the only one of its class (from 1; 0 where states share it), the next class in the bucket. States share a class
+    unless some terminal is only in the second set, for then more than the class decides.
+    """
     heads, classes, reach = ints(table, CLASS_HEADS), words(table, CLASSES), words(table, REACH)
-    counts, width = longs(table, COUNTS), classes.shape[1] - 1
-    h = np.uint64(1)
+    counts, width = longs(table, COUNTS), reach.shape[1]
+    alone = counts[STRICT] == 1
+    for w in range(width // 2):
+        alone = alone or reach[s, w] != reach[s, w + width // 2]
+    h = np.uint64(s if alone else 0)
     for w in range(width):
         h = mix(h, reach[s, w])
+    mark = np.uint64(s + 1 if alone else 0)
     slot = np.int64((h >> np.uint64(7)) % np.uint64(heads.shape[0]))
     c = np.int64(heads[slot])
     while c >= 0:
-        same = True
+        same = classes[c, width] == mark
         for w in range(width):
             if classes[c, w] != reach[s, w]:
                 same = False
                 break
         if same:
             return c
-        c = np.int64(classes[c, width]) - 1
+        c = np.int64(classes[c, width + 1]) - 1
     c = counts[N_CLASSES]
     if c >= classes.shape[0]:
         return room(CLASSES)
     for w in range(width):
         classes[c, w] = reach[s, w]
-    classes[c, width] = np.uint64(heads[slot] + 1)
+    classes[c, width] = mark
+    classes[c, width + 1] = np.uint64(heads[slot] + 1)
     heads[slot] = c
     counts[N_CLASSES] = c + 1
     return c
+
+
+@njit(cache=True, nogil=True)
+def verdict(table, s, k):
+    """1 if configuration (s, k) can come to an end, 0 if not, 2 if that is not known yet; or a request."""
+    heads, verdicts, counts = ints(table, VERDICT_HEADS), grid(table, VERDICTS), longs(table, COUNTS)
+    slot = np.int64((mix(s, k) >> np.uint64(7)) % np.uint64(heads.shape[0]))
+    i = np.int64(heads[slot])
+    while i >= 0:
+        if verdicts[i, 0] == s and verdicts[i, 1] == k:
+            return np.int64(verdicts[i, 2])
+        i = np.int64(verdicts[i, 3])
+    i = counts[N_VERDICTS]
+    if i >= verdicts.shape[0]:
+        return room(VERDICTS)
+    verdicts[i, 0], verdicts[i, 1], verdicts[i, 2], verdicts[i, 3] = s, k, 2, heads[slot]
+    heads[slot] = i
+    counts[N_VERDICTS] = i + 1
+    return np.int64(2)
 
 
 @njit(cache=True, nogil=True)

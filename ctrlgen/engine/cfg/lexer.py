@@ -1,4 +1,4 @@
-"""What a grammar's lexer is made of: automata of terminals in order of preference, and which of them are tried where."""
+"""What a grammar's lexer is made of: automata of terminals in order of preference, and which are tried where."""
 
 from __future__ import annotations
 

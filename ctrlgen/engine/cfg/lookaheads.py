@@ -89,7 +89,9 @@ class Automaton:
                 if state == len(self.items):
                     self.items.append(key)
                     if state >= MAX_STATES:
-                        raise ComplexityError(f"the grammar needs more than {MAX_STATES} parser states; make it smaller")
+                        raise ComplexityError(
+                            f"the grammar needs more than {MAX_STATES} parser states; make it smaller"
+                        )
                 moves[symbol] = state
             self.moves.append(moves)
             self.complete.append(done)

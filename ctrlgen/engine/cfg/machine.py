@@ -30,6 +30,7 @@ FINISHED = 0
 
 WORN_STATES, WORN_STACKS, MAX_STATES = 200_000, 1_000_000, 4_000_000
 WALK_BYTES = 256 << 20
+SEARCHED_STATES = 400
 
 _Configurations = tuple[tuple[int, int], ...]
 _MAX_MOVES = 1 << 20
@@ -44,7 +45,9 @@ class GrammarMachine:
         row_bytes: memory for rows; the oldest go first.
     """
 
-    def __init__(self, vocabulary: Vocabulary, language: Language, tables: Tables, *, row_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, language: Language, tables: Tables, *, row_bytes: int = 64 << 20
+    ) -> None:
         self.vocabulary, self.language, self.tables = vocabulary, language, tables
         scanners, scanner_of = _scanners(language, tables)
         self.store = Store(vocabulary, Lexer(language), tables, scanners, scanner_of)
@@ -59,6 +62,10 @@ class GrammarMachine:
         self._accepts: dict[int, bool] = {FINISHED: True}
         self._distance: dict[int, int] = {FINISHED: 1}
         self.completion = Completion(self.store, tables)
+        self.store.judge = self._can_end
+        self.store.set_separators(_separators(self.store, language))
+        if self._strict():
+            self.store.make_strict()
         self._current = np.empty((4096, 2), np.int32)
         self._after = np.empty((4096, 2), np.int32)
         self._work = np.empty((1 << 16, 2), np.int32)
@@ -102,6 +109,11 @@ class GrammarMachine:
         """A short text that ends legally from ``state``."""
         with self.lock:
             return b"" if state == FINISHED else self.completion.text(self._sets[state])
+
+    def can_end(self, state: int) -> bool:
+        """Whether any text ends legally from ``state``."""
+        with self.lock:
+            return self.completion.search(self._sets[state]) is not None
 
     @property
     def size(self) -> int:
@@ -184,6 +196,39 @@ class GrammarMachine:
         self._distance[state] = 1
         return self._distance[start]
 
+    def _can_end(self, s: int, k: int) -> bool:
+        return self.completion.search([(s, k)]) is not None
+
+    def _strict(self) -> bool:
+        """Whether a parser that takes a terminal may still be in a dead end, so that each step must be searched.
+
+        That is so where a conflict was resolved, and where a terminal is hidden by others that are tried first.
+        """
+        if self.tables.conflicts > 0 and len(self.tables.accepts) <= SEARCHED_STATES:
+            return True
+        if self.store["separators"][0] < 0:
+            return True
+        found, missed = self._found()
+        if missed & found:
+            return True
+        hidden = {t for t in range(self.tables.terminals) if missed >> t & 1}
+        return bool(hidden) and not self.store.forbid(self.language.productions.without(hidden), self.tables)
+
+    def _found(self) -> tuple[int, int]:
+        """Bits of the terminals that some scanner finds, and of those that one tries but never finds."""
+        from ctrlgen.engine.cfg.kernel_lexer import close
+        from ctrlgen.engine.cfg.kernel_store import intern_state
+
+        store, found, missed, words = self.store, 0, 0, self.store["accept"].shape[1]
+        ignored = sum(1 << t for t in self.language.ignored)
+        for number, tried in enumerate(store.scanners):
+            state = store.run(intern_state, store.begin_list(number), 0)
+            store.run(close)
+            here = int.from_bytes(store["reach"][state, words:].tobytes(), "little")
+            found |= here
+            missed |= tried & ~here & ~ignored
+        return found, missed
+
     def _state(self, configurations: _Configurations) -> int:
         state = self._ids.get(configurations)
         if state is None:
@@ -200,6 +245,31 @@ class GrammarMachine:
                 row[token >> 5] |= np.uint32(1 << (token & 31))
         row.flags.writeable = False
         return row
+
+
+def _separators(store: Store, language: Language) -> list[int]:
+    """The bytes that are ignored wherever a terminal may begin, and that no terminal needs at its beginning."""
+    from ctrlgen.engine.cfg.kernel_lexer import list_row
+
+    if not language.ignored:
+        return []
+    found = set(range(256))
+    lexer = store.lexer
+    for number, tried in enumerate(store.scanners):
+        begin = store.begin_list(number)
+        store.run(list_row, begin)
+        used = [t for t in range(store.terminals) if tried >> t & 1 and t not in language.ignored]
+        firsts = [lexer.language.automata[t].next[0] >= 0 for t in used]
+        for byte in sorted(found):
+            after = store["list_rows"].item(begin, byte)
+            if after < 0 or store["lists"].item(after, 2) != store.terminals + 1:
+                found.discard(byte)
+                continue
+            store.run(list_row, after)
+            longer = store["list_rows"][after] >= 0
+            if any(not (first & ~longer).any() for first in firsts):
+                found.discard(byte)
+    return sorted(found)
 
 
 def _scanners(language: Language, tables: Tables) -> tuple[list[int], list[int]]:
@@ -226,6 +296,8 @@ def compile_language(vocabulary: Vocabulary, language: Language) -> Constraint:
         raise UnsatisfiableError("no text matches the grammar: its start rule never comes to an end")
     tables = tables_of(language.productions, conflicts="shift", shown=language.shown)
     machine = GrammarMachine(vocabulary, language, tables)
+    if not machine.can_end(machine.start):
+        raise UnsatisfiableError("no text matches the grammar, as its terminals are told apart")
     if vocabulary.has_byte.all():
         return machine
     from ctrlgen.engine.pruned import Pruned

@@ -47,6 +47,11 @@ class Productions:
                         todo.append(symbol)
         return Productions(self.terminals, self.start, tuple(rule for rule in finite if rule.head in reached))
 
+    def without(self, hidden: set[int]) -> Productions:
+        """The useful rules that do without some terminals."""
+        kept = tuple(rule for rule in self.rules if not hidden.intersection(rule.body))
+        return Productions(self.terminals, self.start, kept).useful()
+
     def nullable(self) -> set[int]:
         """The nonterminals that the empty string matches."""
         empty = [rule for rule in self.rules if all(symbol < 0 for symbol in rule.body)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ctrlgen.engine.cfg.lookaheads import Automaton
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ctrlgen.engine.cfg.lexer import Lexer
+    from ctrlgen.engine.cfg.productions import Productions
     from ctrlgen.engine.cfg.tables import Tables
     from ctrlgen.vocabulary import Vocabulary
 
@@ -23,8 +25,8 @@ _LINES: tuple[tuple[str, Any, int, int], ...] = (
     ("trie", np.int32, 6, 0), ("tokens", np.int32, 0, 0), ("counts", np.int64, 0, 0), ("terminal", np.int32, 256, 0),
     ("terminal_info", np.int32, 3, 0), ("members", np.int32, 0, 1 << 24), ("lists", np.int32, 6, 1 << 17),
     ("list_heads", np.int32, 0, 0), ("list_rows", np.int32, 256, 1 << 17), ("duties", np.int32, 0, 1 << 22),
-    ("duty_sets", np.int32, 3, 1 << 18), ("duty_heads", np.int32, 0, 0), ("states", np.int32, 5, 1 << 18),
-    ("state_heads", np.int32, 0, 0), ("moves", np.int32, 256, 1 << 18), ("reach", np.uint64, -1, 1 << 18),
+    ("duty_sets", np.int32, 4, 1 << 18), ("duty_heads", np.int32, 0, 0), ("states", np.int32, 7, 1 << 18),
+    ("state_heads", np.int32, 0, 0), ("moves", np.int32, 256, 1 << 18), ("reach", np.uint64, -5, 1 << 18),
     ("classes", np.uint64, -2, 1 << 18), ("class_heads", np.int32, 0, 0), ("bounds", np.int32, 3, 1 << 18),
     ("bound_heads", np.int32, 0, 0), ("shift", np.int32, -4, 0), ("goto", np.int32, -4, 0),
     ("shiftable", np.uint64, -1, 0), ("reductions", np.int32, 2, 0), ("rules", np.int32, 0, 0),
@@ -34,37 +36,53 @@ _LINES: tuple[tuple[str, Any, int, int], ...] = (
     ("groups", np.int32, 4, 1 << 24), ("group_tokens", np.int32, 0, 1 << 27), ("group_rows", np.uint32, -3, 1 << 16),
     ("exits", np.int32, 4, 1 << 24), ("entries", np.int32, 0, 1 << 26), ("scratch", np.int32, 0, 1 << 26),
     ("slots", np.int32, 2, 1 << 18), ("work", np.int32, 2, 1 << 24), ("roots", np.int32, 0, 1 << 18),
+    ("separators", np.int32, 0, 0), ("verdicts", np.int32, 4, 1 << 22), ("verdict_heads", np.int32, 0, 0),
+    ("outcomes", np.int32, 0, 1 << 24), ("stacks", np.int32, 0, 1 << 16), ("pending", np.int32, 0, 1 << 20),
 )  # fmt: skip
 _INDEX = {line[0]: number for number, line in enumerate(_LINES)}
-_HEADS = ("list_heads", "duty_heads", "state_heads", "class_heads", "bound_heads", "frame_heads", "node_heads")
-_NEED_SCANNER, _TOO_MANY = 64, 65
+_HEADS = (
+    "list_heads",
+    "duty_heads",
+    "state_heads",
+    "class_heads",
+    "bound_heads",
+    "frame_heads",
+    "node_heads",
+    "verdict_heads",
+)
+_NEED_SCANNER, _TOO_MANY, NEED_VERDICTS = 64, 65, 67
 _N_FRAMES, _N_NODES, _N_ROOT_ENTRIES = 8, 9, 15
 _N_WALKS = range(9, 15)
+N_CLOSED, N_CLASSES, N_VERDICTS, STRICT = 5, 6, 16, 17
 
 
 class Store:
     """See the module; ``scanners`` are sets of terminals (as bits) that a lexer tries, by number."""
 
-    def __init__(self, vocabulary: Vocabulary, lexer: Lexer, tables: Tables, scanners: list[int], scanner_of: list[int]):
+    def __init__(
+        self, vocabulary: Vocabulary, lexer: Lexer, tables: Tables, scanners: list[int], scanner_of: list[int]
+    ):
         from ctrlgen.engine.cfg.kernel_store import intern_duties
 
         self.lexer, self.scanners = lexer, scanners
         self.terminals = tables.terminals
+        self.judge: Callable[[int, int], bool] | None = None
+        self._judged = 0
         words = tables.acceptable.shape[1]
-        widths = {-1: words, -2: words + 1, -3: vocabulary.words}
+        widths = {-1: words, -5: 2 * words, -2: 2 * words + 2, -3: vocabulary.words}
         trie = vocabulary.trie
         if trie.longest > 500:
             raise ComplexityError(f"the longest token has {trie.longest} bytes; the mask engine takes at most 500")
         given = {
             "trie": trie.nodes, "tokens": trie.tokens, "terminal": lexer.table, "terminal_info": lexer.info,
-            "shift": tables.shift, "goto": tables.goto, "shiftable": tables.acceptable,
+            "shift": tables.shift.copy(), "goto": tables.goto, "shiftable": tables.acceptable.copy(),
             "reductions": tables.reductions, "rules": tables.rules, "followers": tables.followers,
             "shape": tables.shape, "scanner": np.array(scanner_of, np.int32),
-            "scanner_list": np.full(len(scanners), -1, np.int32), "counts": np.zeros(16, np.int64),
+            "scanner_list": np.full(len(scanners), -1, np.int32), "counts": np.zeros(32, np.int64),
             "scratch": np.zeros(max(4096, 8 * len(trie.tokens), 2 * len(lexer.table)), np.int32),
             "entries": np.zeros(max(4096, len(trie.tokens)), np.int32),
             "group_tokens": np.zeros(max(4096, len(trie.tokens)), np.int32),
-            "slots": np.zeros((4096, 2), np.int32),
+            "slots": np.zeros((4096, 2), np.int32), "separators": np.full(1, -1, np.int32),
         }  # fmt: skip
         self.arrays: list[NDArray[Any]] = []
         for name, dtype, columns, _ in _LINES:
@@ -102,10 +120,56 @@ class Store:
         """Give a kernel what it asked for."""
         if wanted < len(_LINES):
             self._grow(wanted)
+        elif wanted == NEED_VERDICTS and self.judge is not None:
+            self._judge_all()
         elif wanted % 2 == 0 and wanted >= _NEED_SCANNER:
             self._start((wanted - _NEED_SCANNER) // 2)
         else:
             raise ComplexityError("the grammar is too ambiguous here: too many ways to read the text; simplify it")
+
+    def _judge_all(self) -> None:
+        """Find out which of the configurations that kernels asked about can come to an end."""
+        assert self.judge is not None
+        while self._judged < self["counts"].item(N_VERDICTS):
+            s, k = self["verdicts"][self._judged, :2].tolist()
+            self["verdicts"][self._judged, 2] = self.judge(s, k)
+            self._judged += 1
+
+    def forbid(self, kept: Productions, tables: Tables) -> bool:
+        """Take no terminal that only rules which are not kept could use; False if states do not tell which these are.
+
+        The states stay those of all rules, since what is tried where and how conflicts are resolved depends on them.
+        """
+        whole, part = tables.automaton, Automaton(kept)
+        pairs, seen = [(0, 0)], {(0, 0)}
+        taken: dict[int, set[int]] = {}
+        for state, kept_state in pairs:
+            moves = part.moves[kept_state]
+            if taken.setdefault(state, set(moves)) != set(moves):
+                return False
+            for symbol, target in moves.items():
+                pair = whole.moves[state][symbol], target
+                if pair not in seen:
+                    seen.add(pair)
+                    pairs.append(pair)
+        shift, shiftable = self["shift"], self["shiftable"]
+        for state, terminal in np.argwhere(shift >= 0).tolist():
+            if terminal not in taken.get(state, ()):
+                shift[state, terminal] = -1
+                shiftable[state, terminal >> 6] &= ~np.uint64(1 << (terminal & 63))
+        return True
+
+    def make_strict(self) -> None:
+        """Let kernels ask about every configuration; states closed before are closed again."""
+        counts = self["counts"]
+        counts[STRICT], counts[N_CLOSED], counts[N_CLASSES] = 1, 0, 0
+        self["class_heads"][:] = -1
+
+    def set_separators(self, separators: list[int]) -> None:
+        """Bytes that are ignored, and after which any terminal may begin; before any state has been closed."""
+        if separators:
+            self.arrays[_INDEX["separators"]] = np.array(separators, np.int32)
+            self._address(_INDEX["separators"])
 
     def _grow(self, line: int) -> None:
         name, _, _, most = _LINES[line]
@@ -126,6 +190,12 @@ class Store:
         self.arrays[line] = np.full(4 * len(frames), -1, np.int32)
         chain_frames(frames, int(self["counts"][_N_FRAMES]), self.arrays[line])
         self._address(line)
+
+    def begin_list(self, scanner: int) -> int:
+        """The list that begins a terminal for a scanner."""
+        if self["scanner_list"][scanner] < 0:
+            self._start(scanner)
+        return int(self["scanner_list"][scanner])
 
     def _start(self, scanner: int) -> None:
         from ctrlgen.engine.cfg.kernel_store import intern_list
@@ -154,4 +224,3 @@ def _children(nodes: NDArray[np.int32]) -> list[int]:
         children.append(node)
         node = int(nodes[node, 1])
     return children
-

@@ -51,12 +51,10 @@ class Tables:
     @property
     def terminals(self) -> int:
         """T."""
-        return self.shift.shape[1]
+        return int(self.shift.shape[1])
 
 
-def tables_of(
-    grammar: Productions, *, conflicts: Literal["shift", "all"], shown: Callable[[int], str] = str
-) -> Tables:
+def tables_of(grammar: Productions, *, conflicts: Literal["shift", "all"], shown: Callable[[int], str] = str) -> Tables:
     """The tables of a grammar.
 
     Args:
@@ -80,7 +78,12 @@ def tables_of(
     goto = np.full((count, len(heads)), -1, np.int32)
     whole = automaton.moves[0].get(automaton.bodies[0][0], -1)
     lookaheads = automaton.lookaheads(end)
-    ranges, rules, followers, accepts, acceptable, clashes = [], [], [], [], [], 0
+    ranges: list[tuple[int, int]] = []
+    rules: list[int] = []
+    followers: list[int] = []
+    accepts: list[int] = []
+    acceptable: list[int] = []
+    clashes = 0
     for state, moves in enumerate(automaton.moves):
         shifted = 0
         for symbol, target in moves.items():
