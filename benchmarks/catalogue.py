@@ -252,7 +252,7 @@ def tokenizer_of(names, rng):
 
 
 def first_masks(index, vocabulary, cuts):
-    """Seconds of the first mask of each state along the cuts (the least of three constraints), of warm ones, of moves."""
+    """Seconds of the first mask of each state along the cuts (the least of three), of warm masks, of moves."""
     from ctrlgen.index.name_constraint import NameConstraint
 
     cold, warm, moves = {}, [], []

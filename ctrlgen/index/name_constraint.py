@@ -174,7 +174,8 @@ class NameConstraint:
 
     def _near_the_root(self) -> list[int]:
         """States below which so many names lie that their rows, too, are better made before they are needed."""
-        layout, states = self.index.layout, []
+        layout = self.index.layout
+        states: list[int] = []
         waiting = [(0, layout.count)]
         while waiting and len(states) < self._most_long // 2:
             edge, stop = waiting.pop()

@@ -171,10 +171,10 @@ def fill_names(
                     n += 1
             if node >= 0:
                 for k in range(bytes_around.shape[1]):
-                    for c in range(np.int64(first[v]), end):
-                        if label[c] == bytes_around[node, k]:
+                    for below in range(np.int64(first[v]), end):
+                        if label[below] == bytes_around[node, k]:
                             to = np.int64(after_around[node, k])
-                            work[n, 0] = c
+                            work[n, 0] = below
                             work[n, 1], work[n, 2] = (AROUND, to) if to >= 0 else (0, 0)
                             n += 1
     return int(n)
