@@ -36,14 +36,17 @@ def language_of(rules: Rules) -> Language:
     productions = dict.fromkeys(
         Production(symbol[rule.name], tuple(symbol[name] for name in rule.body), rule.priority) for rule in rules.rules
     )
+    useful = Productions(len(terminals), symbol[rules.start], tuple(productions)).useful()
+    parallel = rules.lexer in ("dynamic", "characters")
     return Language(
-        Productions(len(terminals), symbol[rules.start], tuple(productions)).useful(),
+        useful.without_empty() if parallel else useful,
         tuple(_automaton(terminal) for terminal in terminals),
         frozenset(symbol[name] for name in rules.ignored),
-        _renamings(terminals),
-        "basic" if rules.lexer == "basic" else "contextual",
+        {} if parallel else _renamings(terminals),
+        "parallel" if parallel else "basic" if rules.lexer == "basic" else "contextual",
         tuple(terminal.name for terminal in terminals),
         tuple(rule_names),
+        parallel and useful.start in useful.nullable(),
     )
 
 

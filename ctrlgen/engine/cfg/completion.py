@@ -18,12 +18,14 @@ from ctrlgen.errors import ComplexityError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from ctrlgen.engine.cfg.store import Store
     from ctrlgen.engine.cfg.tables import Tables
 
 MAX_STEPS = 10_000
 
-_Reached = dict[int, tuple[bytes, int]]
+_Reached = list[tuple[bytes, int]]
 
 
 class Completion:
@@ -86,7 +88,8 @@ class Completion:
         store = self.store
         store.run(acceptable, k)
         accept = int.from_bytes(store["accept"][k].tobytes(), "little")
-        for label, (more, last) in self.reached(s, k).items():
+        for more, bound in self.reached(s, k):
+            label, duties = store["bounds"][bound, :2].tolist()
             longer = text + more
             if label == self.ignored:
                 if accept >> self.end & 1:
@@ -94,7 +97,6 @@ class Completion:
                 continue
             if not accept >> label & 1:
                 continue
-            duties = store["bounds"].item(store["states"].item(last, 3), 1)
             for after in self._out[: store.run(shifted_into, k, label, self._out)].tolist():
                 store.run(acceptable, after)
                 if int.from_bytes(store["accept"][after].tobytes(), "little") >> self.end & 1:
@@ -105,7 +107,10 @@ class Completion:
                     heapq.heappush(heap, (len(longer) + cost, -next(number), longer, fresh, after))
 
     def reached(self, s: int, k: int) -> _Reached:
-        """For each terminal that may come next from lexer state s: the shortest text, and the state it ends in."""
+        """The boundaries that may come next from lexer state s, each with its shortest text.
+
+        Of those after which anything may come the shortest of each terminal will do.
+        """
         store = self.store
         key = (s, store["scanner"].item(store["frames"].item(k, 0)))
         known = self._reached.get(key)
@@ -113,30 +118,30 @@ class Completion:
             return known
         from ctrlgen.engine.cfg.kernel_mask import begin
 
-        result: _Reached = {}
+        result: dict[tuple[int, int], tuple[bytes, int]] = {}
         seen, order = {s}, [(s, b"")]
         for one, text in order:
-            label = store["lists"].item(store["states"].item(one, 0), 2)
-            if label >= 0:
-                result.setdefault(label, (text, one))
-            row = store["moves"][one]
-            fresh = -1
-            if label == self.ignored:
-                fresh = store.run(begin, k, store["bounds"].item(store["states"].item(one, 3), 1))
-            row = store["moves"][one]
-            targets, first = np.unique(row, return_index=True)
-            ways = list(zip(first.tolist(), (targets >> 1).tolist(), strict=True))
-            if fresh >= 0:
-                fresh_row = np.where(row & 1, store["moves"][fresh], 0)
-                targets, first = np.unique(fresh_row, return_index=True)
-                ways += zip(first.tolist(), (targets >> 1).tolist(), strict=True)
-            for byte, target in sorted(ways, key=_printable):
-                if target and target - 1 not in seen:
-                    seen.add(target - 1)
-                    order.append((target - 1, text + bytes([byte])))
-        self._reached[key] = result
-        return result
+            low, high = store["states"][one, 4:6].tolist()
+            row, rows = store["moves"][one], [store["moves"][one]]
+            for bound in store["ends"][low:high].tolist():
+                label, duties = store["bounds"][bound, :2].tolist()
+                free = store["duty_sets"].item(duties, 3) != 2
+                result.setdefault((label, -1 if free else duties), (text, bound))
+                if label == self.ignored:
+                    fresh = store.run(begin, k, duties)
+                    rows.append(np.where(row & 1, store["moves"][fresh], 0))
+            for byte, target in sorted(way for row in rows for way in _ways(row)):
+                if target not in seen:
+                    seen.add(target)
+                    order.append((target, text + bytes([byte])))
+        self._reached[key] = list(result.values())
+        return self._reached[key]
 
 
-def _printable(way: tuple[int, int]) -> tuple[bool, int]:
-    return not 0x20 <= way[0] < 0x7F, way[0]
+_ORDER = np.array(sorted(range(256), key=lambda byte: (not 0x20 <= byte < 0x7F, byte)))
+
+
+def _ways(row: NDArray[np.int32]) -> list[tuple[int, int]]:
+    """One byte, printable where there is one, for each state that a row leads to."""
+    targets, first = np.unique(row[_ORDER] >> 1, return_index=True)
+    return [(int(_ORDER[at]), int(target) - 1) for target, at in zip(targets, first, strict=True) if target]

@@ -12,13 +12,15 @@ import numpy as np
 from numba import njit
 
 from ctrlgen.engine.cfg.kernel_store import (
-    BOUND,
     BOUNDS,
     CLASS,
     COUNTS,
     DUTIES,
     DUTY,
     DUTY_SETS,
+    END_HIGH,
+    END_LOW,
+    ENDS,
     HIGH,
     LABEL,
     LIST,
@@ -28,7 +30,9 @@ from ctrlgen.engine.cfg.kernel_store import (
     MEMBERS,
     MOVES,
     N_CLOSED,
+    N_ENDS,
     N_STATES,
+    PARALLEL,
     REACH,
     ROOTS,
     ROW,
@@ -60,7 +64,7 @@ def list_row(table, q):
         return room(LIST_ROWS)
     if high - low > buffer.shape[0]:
         return room(SCRATCH)
-    before = np.int64(-1)
+    before, parallel = np.int64(-1), longs(table, COUNTS)[PARALLEL] == 1
     for byte in range(256):
         if byte > 0:
             same = True
@@ -75,6 +79,13 @@ def list_row(table, q):
         shadow, shadow_from, shadow_label = np.int64(-1), np.int64(0), np.int64(-1)
         for i in range(low, high):
             after = terminal[members[i], byte]
+            if parallel:
+                if after >= 0:
+                    buffer[n] = after
+                    n += 1
+                    if label < 0:
+                        label = np.int64(info[after, 0])
+                continue
             track = info[members[i], 1]
             if info[members[i], 2] == 1:  # a literal that only renames what its track matches
                 if shadow != track:
@@ -111,11 +122,10 @@ def list_row(table, q):
 
 
 @njit(cache=True, nogil=True)
-def boundary(table, s):
-    """The boundary after what state s has matched, or a request."""
-    lists, states, result = grid(table, LISTS), grid(table, STATES), grid(table, LIST_ROWS)
-    sets, duties, buffer = grid(table, DUTY_SETS), ints(table, DUTIES), ints(table, SCRATCH)
-    q, o = np.int64(states[s, LIST]), np.int64(states[s, DUTY])
+def boundary(table, q, o, label):
+    """The boundary after ``label`` has matched in list q with duties o, or a request."""
+    result, sets, duties = grid(table, LIST_ROWS), grid(table, DUTY_SETS), ints(table, DUTIES)
+    buffer = ints(table, SCRATCH)
     goes_on = False
     for byte in range(256):
         goes_on = goes_on or result[q, byte] >= 0
@@ -137,7 +147,6 @@ def boundary(table, s):
         o = intern_duties(table, buffer, n)
         if o < 0:
             return o
-        sets = grid(table, DUTY_SETS)
         if sets[o, 3] == 0:  # 1: an ignored byte ends all duties, so anything may come; 2: it may not
             sets[o, 3] = 2
             separators = ints(table, SEPARATORS)
@@ -148,7 +157,46 @@ def boundary(table, s):
                 if dead:
                     sets[o, 3] = 1
                     break
-    return intern_bound(table, lists[q, LABEL], o)
+    return intern_bound(table, label, o)
+
+
+@njit(cache=True, nogil=True)
+def boundaries(table, s):
+    """Write the boundaries after what state s has matched to ENDS; 0 or a request."""
+    lists, states, members = grid(table, LISTS), grid(table, STATES), ints(table, MEMBERS)
+    counts, ends, info = longs(table, COUNTS), ints(table, ENDS), grid(table, TERMINAL_INFO)
+    q, o, low = np.int64(states[s, LIST]), np.int64(states[s, DUTY]), counts[N_ENDS]
+    high = low
+    if low + lists[q, HIGH] - lists[q, LOW] + 1 > ends.shape[0]:
+        return room(ENDS)
+    if counts[PARALLEL] == 0:
+        b = boundary(table, q, o, np.int64(lists[q, LABEL]))
+        if b < 0:
+            return b
+        ends[high] = b
+        high += 1
+    else:  # each terminal ends by itself
+        one = np.empty(1, np.int32)
+        for i in range(lists[q, LOW], lists[q, HIGH]):
+            label = np.int64(info[members[i], 0])
+            if label < 0:
+                continue
+            one[0] = members[i]
+            alone = intern_list(table, one, 1, label, 0)
+            if alone < 0:
+                return alone
+            if lists[alone, ROW] < 0:
+                code = list_row(table, alone)
+                if code < 0:
+                    return code
+            b = boundary(table, alone, o, label)
+            if b < 0:
+                return b
+            ends[high] = b
+            high += 1
+    states[s, END_LOW], states[s, END_HIGH] = low, high
+    counts[N_ENDS] = high
+    return np.int64(0)
 
 
 @njit(cache=True, nogil=True)
@@ -166,12 +214,11 @@ def state_row(table, s):
             code = list_row(table, one)
             if code < 0:
                 return code
-    matched = lists[q, LABEL] >= 0
+    matched, parallel = lists[q, LABEL] >= 0, longs(table, COUNTS)[PARALLEL] == 1
     if matched:
-        code = boundary(table, s)
+        code = boundaries(table, s)
         if code < 0:
             return code
-        states[s, BOUND] = code
     for byte in range(256):
         n, broken = np.int64(0), False
         for i in range(low, high):
@@ -202,7 +249,7 @@ def state_row(table, s):
             target = intern_state(table, after, duty)
             if target < 0:
                 return target
-        ends = matched and (after < 0 or lists[after, LABEL] < 0)
+        ends = matched and (parallel or after < 0 or lists[after, LABEL] < 0)
         moves[s, byte] = 2 * (target + 1) + (1 if ends else 0)
     return np.int64(0)
 
@@ -226,17 +273,17 @@ def close(table):
         return room(REACH)
     if last > roots.shape[0]:
         return room(ROOTS)
-    width, bounds, sets = reach.shape[1], grid(table, BOUNDS), grid(table, DUTY_SETS)
+    width, bounds, sets, ends = reach.shape[1], grid(table, BOUNDS), grid(table, DUTY_SETS), ints(table, ENDS)
     for s in range(first, last):
         roots[s] = -1
         for w in range(width):
             reach[s, w] = 0
-        label = lists[states[s, LIST], LABEL]
-        if label >= 0:
+        for i in range(states[s, END_LOW], states[s, END_HIGH]):
+            label = np.int64(bounds[ends[i], 0])
             bit = np.uint64(1) << np.uint64(label & 63)
-            reach[s, (label >> 6) + width // 2] = bit
-            if sets[bounds[states[s, BOUND], 1], 3] != 2:
-                reach[s, label >> 6] = bit
+            reach[s, (label >> 6) + width // 2] |= bit
+            if sets[bounds[ends[i], 1], 3] != 2:
+                reach[s, label >> 6] |= bit
     changed = True
     while changed:
         changed = False

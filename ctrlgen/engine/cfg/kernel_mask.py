@@ -14,11 +14,13 @@ from ctrlgen.engine.cfg.kernel_lexer import close
 from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted
 from ctrlgen.engine.cfg.kernel_store import (
     ACCEPT,
-    BOUND,
     BOUNDS,
     CLASS,
     CLASSES,
     COUNTS,
+    END_HIGH,
+    END_LOW,
+    ENDS,
     ENTRIES,
     EXITS,
     FRAMES,
@@ -75,7 +77,7 @@ WIDE = 1024  # a group of more tokens is kept as a row of bits
 
 
 @njit(cache=True, nogil=True)
-def walk(trie, tokens, moves, states, entries, low, high, s, path, slots, found, places):
+def walk(trie, tokens, moves, states, ends, entries, low, high, s, path, slots, found, places):
     """Walk the subtrees of the trie nodes entries[low:high] from lexer state s.
 
     Writes (token, class) to found and (trie node, boundary) to places, and counts both in slots.
@@ -91,19 +93,21 @@ def walk(trie, tokens, moves, states, entries, low, high, s, path, slots, found,
             before = path[depth - 1]
             move = moves[before, trie[i, 0]]
             if move & 1:
-                if n_places >= places.shape[0]:
+                first, last = states[before, END_LOW], states[before, END_HIGH]
+                if n_places + last - first > places.shape[0]:
                     return n_found, np.int64(-1)
-                b = states[before, 3]
-                places[n_places, 0], places[n_places, 1] = i, b
-                slots[b, 1] += 1
-                n_places += 1
+                for j in range(first, last):
+                    b = ends[j]
+                    places[n_places, 0], places[n_places, 1] = i, b
+                    slots[b, 1] += 1
+                    n_places += 1
             if move < 2:
                 i = np.int64(trie[i, 1])
                 continue
             after = (move >> 1) - 1
             path[depth] = after
             if trie[i, 3] > trie[i, 2]:
-                c = states[after, 2]
+                c = states[after, CLASS]
                 count = trie[i, 3] - trie[i, 2]
                 if n_found + count > found.shape[0]:
                     return np.int64(-1), n_places
@@ -133,7 +137,19 @@ def build_node(table, exit_, s):
     found = scratch[: 2 * half].reshape(half, 2)
     places = scratch[2 * half : 4 * half].reshape(half, 2)
     n_found, n_places = walk(
-        trie, ints(table, TOKENS), grid(table, MOVES), states, entries, low, high, s, path, slots, found, places
+        trie,
+        ints(table, TOKENS),
+        grid(table, MOVES),
+        states,
+        ints(table, ENDS),
+        entries,
+        low,
+        high,
+        s,
+        path,
+        slots,
+        found,
+        places,
     )
     if n_found < 0 or n_places < 0:
         slots[:, :2] = 0
@@ -252,36 +268,35 @@ def begin(table, k, duties):
 def may_end(table, s, k):
     """1 if the text may end in this configuration, 0 if not, or a request."""
     states, lists, accept, shift = grid(table, STATES), grid(table, LISTS), words(table, ACCEPT), grid(table, SHIFT)
-    end = np.int64(shift.shape[1])
-    q = states[s, LIST]
-    label = np.int64(lists[q, LABEL])
-    if label < 0 and lists[q, FRESH] == 0:
-        return np.int64(0)
+    bounds, ends, end = grid(table, BOUNDS), ints(table, ENDS), np.int64(shift.shape[1])
     code = acceptable(table, k)
     if code < 0:
         return code
-    accept = words(table, ACCEPT)
-    if label < 0 or label > end:
+    if lists[states[s, LIST], FRESH] == 1:
         return np.int64(accept[k, end >> 6] >> np.uint64(end & 63) & np.uint64(1))
-    if not accept[k, label >> 6] >> np.uint64(label & 63) & np.uint64(1):
-        return np.int64(0)
     out, pending = ints(table, STACKS), ints(table, PENDING)
-    n = shifted(table, k, label, out, 0, pending)
-    if n < 0:
-        return n
-    for j in range(n):
-        code = acceptable(table, np.int64(out[j]))
-        if code < 0:
-            return code
-        if accept[out[j], end >> 6] >> np.uint64(end & 63) & np.uint64(1):
-            return np.int64(1)
+    for i in range(states[s, END_LOW], states[s, END_HIGH]):
+        label, n = np.int64(bounds[ends[i], 0]), np.int64(0)
+        if label > end:
+            out[0] = k
+            n = np.int64(1)
+        elif accept[k, label >> 6] >> np.uint64(label & 63) & np.uint64(1):
+            n = shifted(table, k, label, out, 0, pending)
+            if n < 0:
+                return n
+        for j in range(n):
+            code = acceptable(table, np.int64(out[j]))
+            if code < 0:
+                return code
+            if accept[out[j], end >> 6] >> np.uint64(end & 63) & np.uint64(1):
+                return np.int64(1)
     return np.int64(0)
 
 
 @njit(cache=True, nogil=True)
 def outcomes(table, s):
     """Write the boundaries that lexer state s can come to, each once, to OUTCOMES; 0 or a request."""
-    states, moves, lists = grid(table, STATES), grid(table, MOVES), grid(table, LISTS)
+    states, moves, ends = grid(table, STATES), grid(table, MOVES), ints(table, ENDS)
     counts, result, order = longs(table, COUNTS), ints(table, OUTCOMES), ints(table, SCRATCH)
     n_bounds, n_states = counts[N_BOUNDS], counts[N_CLOSED]
     low = counts[N_OUTCOMES]
@@ -296,11 +311,12 @@ def outcomes(table, s):
     while at < n:
         one = order[at]
         at += 1
-        b = states[one, BOUND]
-        if lists[states[one, LIST], LABEL] >= 0 and not met[b]:
-            met[b] = True
-            result[high] = b
-            high += 1
+        for i in range(states[one, END_LOW], states[one, END_HIGH]):
+            b = ends[i]
+            if not met[b]:
+                met[b] = True
+                result[high] = b
+                high += 1
         for byte in range(256):
             after = (moves[one, byte] >> 1) - 1
             if after >= 0 and not seen[after]:
@@ -468,7 +484,7 @@ def advance(table, current, count, text, after):
 
     current, after: int32[n, 2] (lexer state, stack); both are overwritten.
     """
-    moves, states, bounds = grid(table, MOVES), grid(table, STATES), grid(table, BOUNDS)
+    moves, states, bounds, ends = grid(table, MOVES), grid(table, STATES), grid(table, BOUNDS), ints(table, ENDS)
     classes, accept, shift = words(table, CLASSES), words(table, ACCEPT), grid(table, SHIFT)
     width, ignored = accept.shape[1], np.int64(shift.shape[1]) + 1
     out, pending = ints(table, STACKS), ints(table, PENDING)
@@ -479,21 +495,22 @@ def advance(table, current, count, text, after):
             s, k = np.int64(current[j, 0]), np.int64(current[j, 1])
             move = moves[s, byte]
             if move & 1:
-                label, duties = np.int64(bounds[states[s, BOUND], 0]), bounds[states[s, BOUND], 1]
-                out[0] = k
-                m = np.int64(1)
-                if label != ignored:
-                    m = shifted(table, k, label, out, 0, pending)
-                    if m < 0:
-                        return m
-                for i in range(m):
-                    fresh = begin(table, out[i], duties)
-                    if fresh < 0:
-                        return fresh
-                    if moves[fresh, byte] > 1:
-                        n = add(after, n, (moves[fresh, byte] >> 1) - 1, out[i])
-                        if n < 0:
-                            return room(TOO_MANY)
+                for e in range(states[s, END_LOW], states[s, END_HIGH]):
+                    label, duties = np.int64(bounds[ends[e], 0]), bounds[ends[e], 1]
+                    out[0] = k
+                    m = np.int64(1)
+                    if label != ignored:
+                        m = shifted(table, k, label, out, 0, pending)
+                        if m < 0:
+                            return m
+                    for i in range(m):
+                        fresh = begin(table, out[i], duties)
+                        if fresh < 0:
+                            return fresh
+                        if moves[fresh, byte] > 1:
+                            n = add(after, n, (moves[fresh, byte] >> 1) - 1, out[i])
+                            if n < 0:
+                                return room(TOO_MANY)
             if move > 1:
                 n = add(after, n, (move >> 1) - 1, k)
                 if n < 0:

@@ -17,21 +17,21 @@ from ctrlgen.engine.kernel_table import pointer
  STATES, STATE_HEADS, MOVES, REACH, CLASSES, CLASS_HEADS, BOUNDS, BOUND_HEADS, SHIFT, GOTO, SHIFTABLE, REDUCTIONS,
  RULES, FOLLOWERS, SHAPE, SCANNER, SCANNER_LIST, FRAMES, FRAME_HEADS, ACCEPT, NODES, NODE_HEADS, GROUPS, GROUP_TOKENS,
  GROUP_ROWS, EXITS, ENTRIES, SCRATCH, SLOTS, WORK, ROOTS, SEPARATORS, VERDICTS, VERDICT_HEADS,
- OUTCOMES, STACKS, PENDING) = range(49)  # fmt: skip
+ OUTCOMES, STACKS, PENDING, ENDS) = range(50)  # fmt: skip
 
 # entries of COUNTS
 (N_MEMBERS, N_LISTS, N_DUTIES, N_DUTY_SETS, N_STATES, N_CLOSED, N_CLASSES, N_BOUNDS, N_FRAMES, N_NODES, N_GROUPS,
  N_GROUP_TOKENS, N_GROUP_ROWS, N_EXITS, N_ENTRIES, N_ROOT_ENTRIES, N_VERDICTS, STRICT,
- N_OUTCOMES) = range(19)  # fmt: skip
+ N_OUTCOMES, PARALLEL, N_ENDS) = range(21)  # fmt: skip
 
 # what else a kernel may answer
 NEED_SCANNER, TOO_MANY, NEED_VERDICTS = 64, 65, 67
 
 # columns of LISTS: range in MEMBERS, what has matched (-1: nothing), whether nothing has been read, row, next in bucket
 LOW, HIGH, LABEL, FRESH, ROW, NEXT = 0, 1, 2, 3, 4, 5
-# columns of STATES: list, duties, class, boundary after what has matched, next in bucket
-# (range in OUTCOMES follows)
-LIST, DUTY, CLASS, BOUND, S_NEXT, OUT_LOW, OUT_HIGH = 0, 1, 2, 3, 4, 5, 6
+# columns of STATES: list, duties, class, next in bucket, range in ENDS (boundaries after what has matched here),
+# range in OUTCOMES (those of all that may still match)
+LIST, DUTY, CLASS, S_NEXT, END_LOW, END_HIGH, OUT_LOW, OUT_HIGH = 0, 1, 2, 3, 4, 5, 6, 7
 
 
 @njit(inline="always")
@@ -169,8 +169,8 @@ def intern_state(table, q, o):
     s = counts[N_STATES]
     if s >= states.shape[0]:
         return room(STATES)
-    states[s, LIST], states[s, DUTY], states[s, CLASS], states[s, BOUND] = q, o, -1, -1
-    states[s, S_NEXT], states[s, OUT_LOW] = heads[slot], -1
+    states[s, LIST], states[s, DUTY], states[s, CLASS], states[s, S_NEXT] = q, o, -1, heads[slot]
+    states[s, END_LOW], states[s, END_HIGH], states[s, OUT_LOW] = 0, 0, -1
     heads[slot] = s
     counts[N_STATES] = s + 1
     return s

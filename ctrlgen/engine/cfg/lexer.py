@@ -36,7 +36,9 @@ class Language:
         automata: of each terminal, ended by the last accepting state that a text meets.
         ignored: terminals that are dropped wherever they stand.
         renamings: by terminal.
-        lexer: "basic" tries all terminals everywhere, "contextual" those that the parser has a use for.
+        lexer: "basic" tries all terminals everywhere, "contextual" those that the parser has a use for, the one that
+            is preferred; "parallel" follows each of the latter by itself.
+        empty: whether the empty text is right although no rule says so.
         names: of terminals, for messages; of nonterminal -1 - i, ``rule_names[i]``.
     """
 
@@ -44,9 +46,10 @@ class Language:
     automata: tuple[Automaton, ...]
     ignored: frozenset[int]
     renamings: dict[int, tuple[Renaming, ...]]
-    lexer: Literal["basic", "contextual"]
+    lexer: Literal["basic", "contextual", "parallel"]
     names: tuple[str, ...]
     rule_names: tuple[str, ...]
+    empty: bool = False
 
     def shown(self, symbol: int) -> str:
         """The name of a symbol."""
@@ -54,6 +57,10 @@ class Language:
             return self.names[symbol]
         number = -1 - symbol
         return self.rule_names[number] if number < len(self.rule_names) else f"(part {number})"
+
+
+_DROPPED = -1
+"""The track of a terminal that is ignored, beside that of the same terminal in rules."""
 
 
 @dataclass
@@ -77,15 +84,19 @@ class Lexer:
         language, used = self.language, 0
         count = language.productions.terminals
         shadows = [(r.literal, track) for track, renamings in language.renamings.items() for r in renamings]
-        for terminal, track in [*((t, t) for t in range(count)), *shadows]:
+        dropped = [(terminal, _DROPPED) for terminal in sorted(language.ignored)]
+        parallel = language.lexer == "parallel"
+        for terminal, track in [*((t, t) for t in range(count)), *(dropped if parallel else shadows)]:
             automaton = language.automata[terminal]
-            label = count + 1 if track in language.ignored else terminal
+            label = terminal
+            if track == _DROPPED or (track in language.ignored and not parallel):
+                label = count + 1
             # the start is a state of its own, so that a list in it is known to have read nothing
             table = np.vstack([automaton.next[:1], automaton.next])
             table = np.where(table >= 0, table + used + 1, -1).astype(np.int32)
             info = np.empty((len(table), 3), np.int32)
             info[:, 0] = np.where(np.append(False, automaton.accepting), label, -1)
-            info[:, 1], info[:, 2] = track, terminal != track
+            info[:, 1], info[:, 2] = track, terminal != track != _DROPPED
             tables.append(table)
             infos.append(info)
             self._starts[terminal, track] = used
@@ -97,6 +108,8 @@ class Lexer:
         """The list that begins a terminal where the terminals with bits in ``tried`` are tried."""
         language = self.language
         here = [t for t in range(language.productions.terminals) if tried >> t & 1]
+        if language.lexer == "parallel":
+            return [*(self._starts[t, t] for t in here), *(self._starts[t, _DROPPED] for t in sorted(language.ignored))]
         renamed = {t: [r for r in language.renamings.get(t, ()) if tried >> r.literal & 1] for t in here}
         embedded = {r.literal for renamings in renamed.values() for r in renamings if r.embedded}
         members = []

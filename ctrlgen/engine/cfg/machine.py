@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -279,6 +279,8 @@ def _scanners(language: Language, tables: Tables) -> tuple[list[int], list[int]]
     ignored = sum(1 << terminal for terminal in language.ignored)
     if language.lexer == "basic":
         return [everything], [0] * len(tables.accepts)
+    if language.lexer == "parallel":
+        ignored = 0
     number: dict[int, int] = {}
     of = [number.setdefault(accepts & everything | ignored, len(number)) for accepts in tables.accepts]
     return list(number), of
@@ -292,9 +294,10 @@ def compile_language(vocabulary: Vocabulary, language: Language) -> Constraint:
         SpecificationError: a parser that looks one terminal ahead cannot decide between two rules.
         ComplexityError: a limit was reached.
     """
-    if not language.productions.rules:
+    if not language.productions.rules and not language.empty:
         raise UnsatisfiableError("no text matches the grammar: its start rule never comes to an end")
-    tables = tables_of(language.productions, conflicts="shift", shown=language.shown)
+    kept: Literal["shift", "all"] = "all" if language.lexer == "parallel" else "shift"
+    tables = tables_of(language.productions, conflicts=kept, shown=language.shown, empty=language.empty)
     machine = GrammarMachine(vocabulary, language, tables)
     if not machine.can_end(machine.start):
         raise UnsatisfiableError("no text matches the grammar, as its terminals are told apart")

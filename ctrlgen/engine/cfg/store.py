@@ -25,7 +25,7 @@ _LINES: tuple[tuple[str, Any, int, int], ...] = (
     ("trie", np.int32, 6, 0), ("tokens", np.int32, 0, 0), ("counts", np.int64, 0, 0), ("terminal", np.int32, 256, 0),
     ("terminal_info", np.int32, 3, 0), ("members", np.int32, 0, 1 << 24), ("lists", np.int32, 6, 1 << 17),
     ("list_heads", np.int32, 0, 0), ("list_rows", np.int32, 256, 1 << 17), ("duties", np.int32, 0, 1 << 22),
-    ("duty_sets", np.int32, 4, 1 << 18), ("duty_heads", np.int32, 0, 0), ("states", np.int32, 7, 1 << 18),
+    ("duty_sets", np.int32, 4, 1 << 18), ("duty_heads", np.int32, 0, 0), ("states", np.int32, 8, 1 << 18),
     ("state_heads", np.int32, 0, 0), ("moves", np.int32, 256, 1 << 18), ("reach", np.uint64, -5, 1 << 18),
     ("classes", np.uint64, -2, 1 << 18), ("class_heads", np.int32, 0, 0), ("bounds", np.int32, 3, 1 << 18),
     ("bound_heads", np.int32, 0, 0), ("shift", np.int32, -4, 0), ("goto", np.int32, -4, 0),
@@ -38,6 +38,7 @@ _LINES: tuple[tuple[str, Any, int, int], ...] = (
     ("slots", np.int32, 2, 1 << 18), ("work", np.int32, 2, 1 << 24), ("roots", np.int32, 0, 1 << 18),
     ("separators", np.int32, 0, 0), ("verdicts", np.int32, 4, 1 << 22), ("verdict_heads", np.int32, 0, 0),
     ("outcomes", np.int32, 0, 1 << 24), ("stacks", np.int32, 0, 1 << 16), ("pending", np.int32, 0, 1 << 20),
+    ("ends", np.int32, 0, 1 << 22),
 )  # fmt: skip
 _INDEX = {line[0]: number for number, line in enumerate(_LINES)}
 _HEADS = (
@@ -53,7 +54,7 @@ _HEADS = (
 _NEED_SCANNER, _TOO_MANY, NEED_VERDICTS = 64, 65, 67
 _N_FRAMES, _N_NODES, _N_ROOT_ENTRIES = 8, 9, 15
 _N_WALKS = range(9, 15)
-N_CLOSED, N_CLASSES, N_VERDICTS, STRICT = 5, 6, 16, 17
+N_CLOSED, N_CLASSES, N_VERDICTS, STRICT, PARALLEL = 5, 6, 16, 17, 19
 
 
 class Store:
@@ -84,6 +85,7 @@ class Store:
             "group_tokens": np.zeros(max(4096, len(trie.tokens)), np.int32),
             "slots": np.zeros((4096, 2), np.int32), "separators": np.full(1, -1, np.int32),
         }  # fmt: skip
+        given["counts"][PARALLEL] = lexer.language.lexer == "parallel"
         self.arrays: list[NDArray[Any]] = []
         for name, dtype, columns, _ in _LINES:
             if name not in given:

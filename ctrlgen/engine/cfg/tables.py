@@ -54,7 +54,9 @@ class Tables:
         return int(self.shift.shape[1])
 
 
-def tables_of(grammar: Productions, *, conflicts: Literal["shift", "all"], shown: Callable[[int], str] = str) -> Tables:
+def tables_of(
+    grammar: Productions, *, conflicts: Literal["shift", "all"], shown: Callable[[int], str] = str, empty: bool = False
+) -> Tables:
     """The tables of a grammar.
 
     Args:
@@ -62,6 +64,7 @@ def tables_of(grammar: Productions, *, conflicts: Literal["shift", "all"], shown
         conflicts: "shift" as Lark's LALR parser: a shift wins over a reduction, the reduction of higher priority over
             another; "all": a parser that follows every way.
         shown: name of a symbol, for messages.
+        empty: whether the empty text is right although no rule says so.
 
     Raises:
         SpecificationError: two reductions of equal priority for one terminal, with "shift".
@@ -103,7 +106,7 @@ def tables_of(grammar: Productions, *, conflicts: Literal["shift", "all"], shown
             followers.append(bits)
         ranges.append((low, len(rules)))
         accepts.append(shifted | _union(here.values()))
-        acceptable.append(shifted | (1 << end if state == whole else 0))
+        acceptable.append(shifted | (1 << end if state == whole or (empty and state == 0) else 0))
     return Tables(
         shift,
         goto,
