@@ -1,0 +1,99 @@
+"""Arrays of few values, no two of which are equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from ctrlgen.constraints.schema.facts import Goal
+
+MAX_VALUES = 256
+"""Most values an item may have."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values an item may have: the number of each, its goal and the bytes of a short text."""
+
+    values: tuple[tuple[int, Goal, int], ...]
+
+
+class DistinctItems:
+    """The states of an array without equal items: how many there were, and which values they had.
+
+    Args:
+        first: the values of the first items.
+        rest: those of all others, None if there are none.
+        least: fewest items.
+        most: most items, None for no limit.
+    """
+
+    def __init__(self, first: Sequence[Domain], rest: Domain | None, least: int, most: int | None) -> None:
+        self._first, self._rest, self._least = tuple(first), rest, least
+        limits = [] if most is None else [most]
+        if rest is None:
+            limits.append(len(first))
+        everything = {number for domain in (*first, *([rest] if rest else [])) for number, _, _ in domain.values}
+        self._most = min([*limits, len(everything)])
+        self.start: tuple[int, int] = (0, 0)
+        self._rests = lru_cache(4_096)(self._rest_of)
+
+    def _domain(self, index: int) -> tuple[tuple[int, Goal, int], ...]:
+        if index < len(self._first):
+            return self._first[index].values
+        return self._rest.values if self._rest else ()
+
+    def closes(self, state: Hashable) -> bool:
+        """Whether the array may end here."""
+        index, _ = state  # type: ignore[misc]
+        return bool(index >= self._least)  # type: ignore[has-type]
+
+    def _rest_of(self, index: int, used: int) -> int | None:
+        """Bytes of a short rest, None if the array cannot end: values for all items it still needs (a matching)."""
+        taken: dict[int, int] = {}
+        costs: dict[int, int] = {}
+        if self._least > self._most and index < self._least:
+            return None
+
+        def place(item: int, tried: set[int]) -> bool:
+            for number, _, cost in sorted(self._domain(item), key=lambda value: value[2]):
+                if number in tried or used >> number & 1:
+                    continue
+                tried.add(number)
+                if number not in taken or place(taken[number], tried):
+                    taken[number], costs[item] = item, cost
+                    return True
+            return False
+
+        for item in range(index, self._least):
+            if not place(item, set()):
+                return None
+        return sum(cost + 1 for cost in costs.values()) + 1
+
+    def possible(self) -> bool:
+        """Whether there is such an array."""
+        return self._rests(0, 0) is not None
+
+    def whole(self) -> int:
+        """Bytes of a short array."""
+        return (self._rests(0, 0) or 0) + (1 if self._least == 0 else 0)
+
+    def ways(self, state: Hashable) -> tuple[tuple[Goal, Hashable], ...]:
+        """What the next item may be and the state after it; only ways from which the array can still end."""
+        index, used = state  # type: ignore[misc]
+        if index >= self._most:  # type: ignore[has-type]
+            return ()
+        found: list[tuple[Goal, Hashable]] = []
+        for number, goal, _ in self._domain(index):
+            after = used | 1 << number
+            if not used >> number & 1 and self._rests(index + 1, after) is not None:
+                found.append((goal, (index + 1, after)))
+        return tuple(found)
+
+    def cost(self, state: Hashable) -> int:
+        """Bytes of a short rest: items, each with the comma before it, and the bracket."""
+        return self._rests(*state) or 0  # type: ignore[misc]

@@ -1,0 +1,132 @@
+"""The names that members may have beside the declared ones, in classes that patterns and propertyNames tell apart."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ctrlgen.automaton import Automaton
+from ctrlgen.constraints.schema.facts import content
+from ctrlgen.errors import ComplexityError
+from ctrlgen.grammars.lowering import json_body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+MAX_CLASSES = 64
+"""Most classes of names that may be told apart in one object."""
+
+MAX_NAME_STATES = 4_000
+"""Most states of such a class."""
+
+MAX_FINITE = 256
+"""A class of so many names is told name by name; a larger one counts as if it had no end."""
+
+Condition = tuple[str, Any] if TYPE_CHECKING else tuple
+
+
+def classes(
+    conditions: Mapping[Condition, Automaton],
+    declared: Iterable[str],
+    unwanted: Callable[[frozenset[Condition]], bool],
+    pointer: str,
+) -> list[tuple[Automaton | None, frozenset[Condition]]]:
+    """Names that are not declared, by the conditions they fulfil; None for the class of all such names.
+
+    Args:
+        conditions: the canonical content of the names that fulfil each.
+        declared: names that are left out.
+        unwanted: tells of the conditions that a class fulfils whether no member of it is allowed.
+        pointer: where the schema stands.
+
+    Raises:
+        ComplexityError: there are too many classes, or they take too many states.
+    """
+    everything = json_body("canonical")
+    split = {c: automaton for c, automaton in conditions.items() if automaton.signature != everything.signature}
+    always = frozenset(conditions) - frozenset(split)
+    if not split:
+        return [(None, always)]
+    taken = [content(name) for name in declared]
+    rest = everything - Automaton.from_strings(taken) if taken else everything
+    found: list[tuple[Automaton, frozenset[Condition]]] = []
+    last = next(reversed(split))
+    try:
+        for condition, automaton in split.items():
+            parts = [(rest.intersection(automaton, max_states=MAX_NAME_STATES), always | {condition})]
+            for names, met in found:
+                parts.append((names.intersection(automaton, max_states=MAX_NAME_STATES), met | {condition}))
+                parts.append((names.difference(automaton, max_states=MAX_NAME_STATES), met))
+            found = [(names, met) for names, met in parts if not names.is_empty]
+            if condition != last or not unwanted(always):
+                rest = rest.difference(automaton, max_states=MAX_NAME_STATES)
+            if len(found) > MAX_CLASSES:
+                raise ComplexityError(
+                    f"the patterns tell more than {MAX_CLASSES} classes of names apart "
+                    "(a fixed limit); use fewer of them, or patterns that exclude each other"
+                )
+    except ComplexityError as error:
+        raise ComplexityError(f"#{pointer}/patternProperties: {error}") from error
+    if not unwanted(always) and not rest.is_empty:
+        found.append((rest, always))
+    return list(found)
+
+
+def finite(names: Automaton, limit: int = MAX_FINITE) -> list[str] | None:
+    """The names of a class, None if they are more than ``limit``."""
+    texts: list[bytes] = []
+    todo = [(0, b"")]
+    work = 0
+    rows: Sequence[Sequence[int]] = names.next.tolist()
+    size = len(rows)
+    while todo:
+        state, text = todo.pop()
+        work += 1
+        if len(text) >= size or work > 64 * limit:
+            return None  # a state was met twice: there is a loop
+        if names.accepting[state]:
+            texts.append(text)
+            if len(texts) > limit:
+                return None
+        todo += [(target, text + bytes((byte,))) for byte, target in enumerate(rows[state]) if target >= 0]
+    return [json.loads(b'"' + text + b'"') for text in sorted(texts)]
+
+
+def has_loop(names: Automaton) -> bool:
+    """Whether there are names without end: every state of a trimmed automaton lies on the way to an end."""
+    count = len(names.next)
+    targets = [np.unique(row[row >= 0]) for row in names.next]
+    incoming = np.zeros(count, dtype=np.int64)
+    for row in targets:
+        incoming[row] += 1
+    todo = [state for state in range(count) if incoming[state] == 0]
+    for state in todo:
+        for target in targets[state].tolist():
+            incoming[target] -= 1
+            if incoming[target] == 0:
+                todo.append(target)
+    return len(todo) < count
+
+
+def lengths_of(names: Automaton, count: int) -> list[int]:
+    """The lengths in bytes of the ``count`` shortest names, fewer if there are fewer."""
+    found: list[int] = []
+    rows = names.columns
+    sizes = np.bincount(names.classes, minlength=rows.shape[1])
+    ways = {0: 1}
+    length = 0
+    while ways and len(found) < count and length < 4_096:
+        ends = sum(number for state, number in ways.items() if names.accepting[state])
+        found += [length] * min(ends, count - len(found))
+        following: dict[int, int] = {}
+        for state, number in ways.items():
+            for column, target in enumerate(rows[state].tolist()):
+                if target >= 0:
+                    more = following.get(target, 0) + number * int(sizes[column])
+                    following[target] = min(more, 1 << 40)
+        ways = following
+        length += 1
+    return found

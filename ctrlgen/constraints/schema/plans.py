@@ -1,0 +1,252 @@
+"""Plans: what a value may be, ready to be turned into an automaton.
+
+A goal stands for a value that has to meet several schemas, or must not meet them; its plans are the ways to write such
+a value. Plans of arrays and objects hold the goals of what is in them, so that a schema may contain itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ctrlgen.constraints.schema.costs import Costs
+from ctrlgen.constraints.schema.facts import Goal
+from ctrlgen.constraints.schema.texts import quote
+from ctrlgen.constraints.schema.values import Array, Boolean, Case, Null, Number, Object, String
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctrlgen.automaton import Automaton
+    from ctrlgen.constraints.schema.members import Members, Ways
+    from ctrlgen.constraints.schema.reading import Reader
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Whole JSON texts: null, booleans, listed numbers and strings, in all spellings that are allowed."""
+
+    texts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Lexeme:
+    """A number, or a string.
+
+    Args:
+        automaton: the number; or the content of the string with its closing quote.
+        text: whether it is a string, whose opening quote is read before.
+        least: fewest code points, if ``automaton`` reads any string; else 0, and the automaton knows.
+        most: most code points, None for no limit.
+    """
+
+    automaton: Automaton
+    text: bool
+    least: int = 0
+    most: int | None = None
+
+
+class ItemStates(Protocol):
+    """The states of an array whose items depend on those before them."""
+
+    @property
+    def start(self) -> Hashable:
+        """The state of the empty array."""
+
+    def closes(self, state: Hashable) -> bool:
+        """Whether the array may end here."""
+
+    def ways(self, state: Hashable) -> tuple[tuple[Goal, Hashable], ...]:
+        """What the next item may be and the state after it; only ways from which the array can still end."""
+
+    def cost(self, state: Hashable) -> int:
+        """Bytes of a short rest: items, each with the comma before it, and the bracket."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPlan:
+    """An array.
+
+    Args:
+        prefix: what the first items must meet.
+        rest: what all others must meet, None if there are none.
+        least: fewest items.
+        most: most items, None for no limit.
+        states: if given, they alone say what the items are.
+        cost: bytes of a short text of the array.
+    """
+
+    prefix: tuple[Goal, ...]
+    rest: Goal | None
+    least: int
+    most: int | None
+    states: ItemStates | None
+    cost: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A member whose name is known.
+
+    Args:
+        name: its name.
+        ways: what its value may meet, with the bits of ``wanted`` that such a member fulfils; none: it is never there.
+        required: whether it must be there.
+        implies: indices of the slots that must be there if this one is, theirs included.
+    """
+
+    name: str
+    ways: tuple[tuple[Goal, int], ...]
+    required: bool = False
+    implies: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Other:
+    """Members whose names are not those of slots.
+
+    Args:
+        names: canonical content with the closing quote, infinitely many; None for every name that is no slot's.
+        ways: as for a slot.
+    """
+
+    names: Automaton | None
+    ways: tuple[tuple[Goal, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectPlan:
+    """An object.
+
+    Args:
+        slots: members with known names, in the order of their declaration.
+        others: members with other names; no name is in two of them.
+        least: fewest members.
+        most: most members, None for no limit.
+        wanted: bits that the members together must fulfil.
+        cost: bytes of a short text of the object.
+    """
+
+    slots: tuple[Slot, ...]
+    others: tuple[Other, ...]
+    least: int
+    most: int | None
+    wanted: int
+    cost: int
+
+
+Plan = Texts | Lexeme | ArrayPlan | ObjectPlan
+
+
+class Language:
+    """The plans of all goals of a document, made when they are asked for.
+
+    Args:
+        reader: what the document says.
+        max_digits: most digits of a number before the point, and after it.
+        ensure_ascii: whether only ASCII is to be written.
+
+    Raises:
+        SchemaError: a schema refers to itself without reading anything, or a keyword cannot be enforced.
+        UnsatisfiableError: no document satisfies the schema.
+        ComplexityError: a limit was reached.
+    """
+
+    def __init__(self, reader: Reader, *, max_digits: int = 20, ensure_ascii: bool = False) -> None:
+        self.reader, self.root = reader, reader.root
+        self._ascii = ensure_ascii
+        self.costs = Costs(reader, max_digits, ensure_ascii)
+        self._plans: dict[Goal, tuple[Plan, ...]] = {}
+        self.costs.require(self.root)
+
+    def shortest(self, goal: Goal) -> int:
+        """Bytes of a short text of a goal that has been handed out."""
+        cost = self.costs.of(goal)
+        assert cost is not None  # goals without a text are never handed out
+        return cost
+
+    def alternatives(self, goal: Goal) -> tuple[Plan, ...]:
+        """The ways to write a value that meets a goal; none is without a text."""
+        known = self._plans.get(goal)
+        if known is None:
+            known = self._plans[goal] = tuple(self._made(goal))
+        return known
+
+    def _made(self, goal: Goal) -> Iterable[Plan]:
+        cases = [case for case in self.costs.table.of(goal) if self.costs.case(case, goal) is not None]
+        texts = tuple([text for case in cases for text in self._listed(case)])
+        if texts:
+            yield Texts(tuple(dict.fromkeys(texts)))
+        for case in cases:
+            plan = self._plan(case, goal)
+            if plan is not None:
+                yield plan
+
+    def _listed(self, case: Case) -> Iterable[bytes]:
+        """The texts of a case that has a list of them."""
+        if isinstance(case, Null):
+            return [b"null"]
+        if isinstance(case, Boolean):
+            return [b"true" if value else b"false" for value in sorted(case.values)]
+        if isinstance(case, Number):
+            return case.texts()
+        if isinstance(case, String):
+            return [text for text in self.costs.strings(case) if not self._ascii or text.isascii()]
+        return []
+
+    def _plan(self, case: Case, goal: Goal) -> Plan | None:
+        if isinstance(case, Number):
+            return None if case.values is not None else Lexeme(case.automaton(self.costs.max_digits), text=False)
+        if isinstance(case, String):
+            return None if case.values is not None else self._string(case)
+        if isinstance(case, Array):
+            return self._array(case, goal)
+        return self._object(case, goal) if isinstance(case, Object) else None
+
+    def _string(self, case: String) -> Lexeme:
+        automaton = self.costs.quoted(case)
+        return Lexeme(automaton, True, case.least, case.most) if case.plain else Lexeme(automaton, True)
+
+    # arrays
+
+    def _array(self, case: Array, goal: Goal) -> ArrayPlan:
+        cost = self.costs.case(case, goal)
+        assert cost is not None  # cases without a text are left out before
+        states = self.costs.states(case, goal)
+        if states is not None:
+            return ArrayPlan((), None, case.least, case.most, states, cost)
+        places = case.places if case.most is None else min(case.places, case.most)
+        prefix: list[Goal] = []
+        for index in range(places):
+            item = case.goal(index)
+            if self.costs.of(item) is None:
+                return ArrayPlan(tuple(prefix), None, case.least, index, None, cost)
+            prefix.append(item)
+        rest: Goal | None = case.goal(case.places)
+        if (case.most is not None and case.most <= places) or (rest is not None and self.costs.of(rest) is None):
+            rest = None
+        most = len(prefix) if rest is None else case.most
+        return ArrayPlan(tuple(prefix), rest, case.least, most, None, cost)
+
+    # objects
+
+    def _object(self, case: Object, goal: Goal) -> ObjectPlan:
+        cost = self.costs.case(case, goal)
+        assert cost is not None  # cases without a text are left out before
+        members = self.costs.members(case, goal)
+        slots = tuple([self._slot(members, i) for i in range(len(members.names))])
+        others = [Other(self._names(names), self._ways(ways)) for names, ways in members.others]
+        kept = tuple([other for other in others if other.ways and (other.names is None or not other.names.is_empty)])
+        return ObjectPlan(slots, kept, members.least, members.most, members.wanted, cost)
+
+    def _slot(self, members: Members, i: int) -> Slot:
+        return Slot(members.names[i], self._ways(members.ways[i]), members.required[i], members.implied[i])
+
+    def _ways(self, ways: Ways) -> Ways:
+        """Only those that can be finished."""
+        of = self.costs.of
+        return tuple([way for way in ways if of(way[0]) is not None])
+
+    def _names(self, names: Automaton | None) -> Automaton | None:
+        return None if names is None else names.then(quote())

@@ -1,0 +1,167 @@
+"""Strings: patterns, formats and lengths, and what they are not."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from ctrlgen.automaton import Automaton
+from ctrlgen.constraints.schema.facts import any_content, content
+from ctrlgen.constraints.schema.formats import format_automaton
+from ctrlgen.constraints.schema.lengthened import of_length
+from ctrlgen.constraints.schema.patterns import found
+from ctrlgen.grammars.lowering import json_body
+from ctrlgen.grammars.regex import compile_regex
+
+if TYPE_CHECKING:
+    from ctrlgen.grammars.lowering import Escapes
+
+MAX_COUNT = (1 << 31) - 1
+MAX_STATES = 60_000
+
+Language = tuple[bool, Literal["pattern", "format"], str]
+"""Whether it must be met or must not, what it is, and how it is called."""
+
+
+@dataclass(frozen=True)
+class String:
+    """Strings of some languages and a length, or some given ones.
+
+    Args:
+        languages: patterns and formats, which must all be met, or not met.
+        least: fewest code points.
+        most: most code points, None for no limit.
+        excluded: values they are not.
+        values: the only ones there are; the rest then is as at first.
+    """
+
+    kind: ClassVar[int] = 3
+
+    languages: frozenset[Language] = frozenset()
+    least: int = 0
+    most: int | None = None
+    excluded: frozenset[str] = frozenset()
+    values: tuple[str, ...] | None = None
+
+    def meet(self, other: String) -> String | None:
+        """The values of both, None where there is none for sure."""
+        if self is other:
+            return self
+        if self.values is not None or other.values is not None:
+            listed, rest = (self, other) if self.values is not None else (other, self)
+            values = tuple([value for value in listed.values or () if rest.admits(value)])
+            return String(values=values) if values else None
+        limits = [most for most in (self.most, other.most) if most is not None]
+        least, most = max(self.least, other.least), min(limits, default=None)
+        if most is not None and least > most:
+            return None
+        languages = self.languages | other.languages
+        if any((not sign, kind, name) in languages for sign, kind, name in languages):
+            return None
+        return String(languages, least, most, self.excluded | other.excluded)
+
+    @cached_property
+    def _members(self) -> frozenset[str]:
+        return frozenset(self.values or ())
+
+    def admits(self, value: str) -> bool:
+        """Whether ``value`` is one of these."""
+        if self.values is not None:
+            return value in self._members
+        if len(value) < self.least or (self.most is not None and len(value) > self.most) or value in self.excluded:
+            return False
+        text = content(value)
+        return all(language(kind, name, "all").matches(text) is sign for sign, kind, name in self.languages)
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but the length counts."""
+        return not self.languages and not self.excluded and self.values is None
+
+    def automaton(self, escapes: Escapes) -> Automaton:
+        """The content, when the values are not listed.
+
+        Raises:
+            ComplexityError: it takes too many states.
+        """
+        return _automaton(self, escapes)
+
+
+def language(kind: str, name: str, escapes: Escapes) -> Automaton:
+    """The content of the strings of a pattern or format."""
+    return format_automaton(name, escapes) if kind == "format" else found(name, escapes)
+
+
+@lru_cache(1024)
+def _automaton(shape: String, escapes: Escapes) -> Automaton:
+    result: Automaton | None = None
+    for sign, kind, name in sorted(shape.languages, reverse=True):
+        part = language(kind, name, escapes)
+        if result is None:
+            result = part if sign else json_body(escapes).difference(part, max_states=MAX_STATES)
+        elif sign:
+            result = result.intersection(part, max_states=MAX_STATES)
+        else:
+            result = result.difference(part, max_states=MAX_STATES)
+    result = json_body(escapes) if result is None else result
+    if shape.excluded:
+        result = result.difference(listed(tuple(sorted(shape.excluded)), escapes), max_states=MAX_STATES)
+    return of_length(result, shape.least, None if shape.most is None else min(shape.most, MAX_COUNT))
+
+
+def listed(values: tuple[str, ...], escapes: Escapes) -> Automaton:
+    """The content of exactly these strings, in all their spellings or in one."""
+    if escapes == "canonical":
+        return Automaton.from_strings([content(value) for value in values])
+    pattern = "^(?:" + "|".join(map(_escaped, values)) + ")$"
+    return compile_regex(pattern, dialect="ecma", search=True, json=True, max_states=MAX_STATES)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\^$\\.*+?()\[\]{}|/]", lambda found: "\\" + found[0], text)
+
+
+def spellings(value: str) -> list[bytes]:
+    r"""A listed string in JSON: as it is, all in ASCII, and with \/ for /.
+
+    >>> spellings("a/é")
+    [b'"a/\xc3\xa9"', b'"a/\\u00e9"', b'"a\\/\xc3\xa9"']
+    """
+    plain = json.dumps(value, ensure_ascii=False).encode()
+    if plain.isascii() and b"/" not in plain:
+        return [plain]
+    ascii = json.dumps(value).encode()
+    return list(dict.fromkeys([plain, ascii, plain.replace(b"/", b"\\/"), ascii.replace(b"/", b"\\/")]))
+
+
+@lru_cache(1)
+def quote() -> Automaton:
+    """The closing quote."""
+    return Automaton.from_strings([b'"'])
+
+
+@lru_cache(256)
+def quoted(shape: String) -> Automaton:
+    """The content of a shape with the closing quote, all spellings; of any length if nothing else counts."""
+    if shape.plain:
+        return _any_quoted()
+    automaton = shape.automaton("all")
+    return automaton if automaton.is_empty else automaton.then(quote())
+
+
+@lru_cache(1)
+def _any_quoted() -> Automaton:
+    return any_content().then(quote())
+
+
+@lru_cache(1)
+def ascii_bytes() -> Automaton:
+    """Any ASCII bytes."""
+    table = np.full((1, 256), -1, dtype=np.int32)
+    table[0, :128] = 0
+    return Automaton.from_table(table, np.ones(1, dtype=bool), np.ones(1, dtype=bool))

@@ -1,0 +1,109 @@
+"""Plans read by definition: whether a JSON value is one of the values that a goal allows, keys in any order.
+
+Slow, and right by inspection; nothing of the engine is used.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ctrlgen.constraints.schema.plans import ArrayPlan, Goal, Language, Lexeme, ObjectPlan, Other, Plan, Slot, Texts
+
+
+class Numeral(str):
+    """A number as it is written."""
+
+
+def parsed(text: str) -> Any:
+    """A JSON value with numbers as they are written.
+
+    Raises:
+        ValueError: it is no JSON, or a key is given twice.
+    """
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a key is given twice")
+        return dict(pairs)
+
+    return json.loads(text, parse_int=Numeral, parse_float=Numeral, object_pairs_hook=members)
+
+
+def matches(language: Language, text: str) -> bool:
+    """Whether a JSON text is in the language, apart from its blanks and the order of keys."""
+    return meets(language, language.root, parsed(text))
+
+
+def meets(language: Language, goal: Goal, value: Any) -> bool:
+    """Whether a value meets a goal."""
+    return any(_fits(language, plan, value) for plan in language.alternatives(goal))
+
+
+def _fits(language: Language, plan: Plan, value: Any) -> bool:
+    if isinstance(plan, Texts):
+        return not isinstance(value, list | dict) and any(text in plan.texts for text in _written(value))
+    if isinstance(plan, Lexeme):
+        return _is_lexeme(plan, value)
+    if isinstance(plan, ArrayPlan):
+        return isinstance(value, list) and _is_array(language, plan, value)
+    return isinstance(value, dict) and _is_object(language, plan, value)
+
+
+def _written(value: Any) -> list[bytes]:
+    if isinstance(value, Numeral):
+        return [value.encode()]
+    return [json.dumps(value, ensure_ascii=False).encode(), json.dumps(value).encode()]
+
+
+def _is_lexeme(plan: Lexeme, value: Any) -> bool:
+    if isinstance(value, Numeral):
+        return not plan.text and plan.automaton.matches(value.encode())
+    if not isinstance(value, str) or not plan.text:
+        return False
+    if len(value) < plan.least or (plan.most is not None and len(value) > plan.most):
+        return False
+    return any(plan.automaton.matches(text[1:]) for text in _written(value))
+
+
+def _is_array(language: Language, plan: ArrayPlan, items: list[Any]) -> bool:
+    if plan.states is not None:
+        states = {plan.states.start}
+        for item in items:
+            ways = [way for state in states for way in plan.states.ways(state)]
+            states = {after for goal, after in dict.fromkeys(ways) if meets(language, goal, item)}
+        return any(plan.states.closes(state) for state in states)
+    if len(items) < plan.least or (plan.most is not None and len(items) > plan.most):
+        return False
+    if plan.rest is None and len(items) > len(plan.prefix):
+        return False
+    goals = [plan.prefix[i] if i < len(plan.prefix) else plan.rest for i in range(len(items))]
+    return all(meets(language, goal or (), item) for goal, item in zip(goals, items, strict=True))
+
+
+def _is_object(language: Language, plan: ObjectPlan, members: dict[str, Any]) -> bool:
+    if len(members) < plan.least or (plan.most is not None and len(members) > plan.most):
+        return False
+    there = {slot.name for slot in plan.slots if slot.name in members}
+    for slot in plan.slots:
+        if slot.required and slot.name not in members:
+            return False
+        if slot.name in members and not all(plan.slots[i].name in there for i in slot.implies):
+            return False
+    slots = {slot.name: slot for slot in plan.slots}
+    fulfilled = {0}
+    for name, value in members.items():
+        held = _held(plan, slots, name)
+        bits = {flags for goal, flags in (held.ways if held else ()) if meets(language, goal, value)}
+        fulfilled = {before | new for before in fulfilled for new in bits}
+    return plan.wanted in fulfilled
+
+
+def _held(plan: ObjectPlan, slots: dict[str, Slot], name: str) -> Slot | Other | None:
+    """What says what the member of a name may be."""
+    if name in slots:
+        return slots[name]
+    text = json.dumps(name, ensure_ascii=False).encode()[1:]
+    found = [other for other in plan.others if other.names is None or other.names.matches(text)]
+    assert len(found) <= 1, "no name is in two classes"
+    return found[0] if found else None
