@@ -24,7 +24,7 @@ class StackCosts:
 
     def __init__(self, tables: Tables, terminal_costs: Sequence[int]) -> None:
         self.tables, automaton = tables, tables.automaton
-        self.column = {head: number for number, head in enumerate(sorted(set(automaton.heads)))}
+        self.column = automaton.column
         self.terminal_costs = terminal_costs
         self.yields = _yields(automaton.heads, automaton.bodies, terminal_costs)
         # of each item: what is left to read
@@ -79,16 +79,17 @@ class StackCosts:
                 if not read or head == self.tables.automaton.root:
                     done[one] = min(done.get(one, INFINITE), cost)
                     continue
-                after = store.run(replaced, one, read, self.column[head])
-                if after in self.known:
-                    done[one] = min(done.get(one, INFINITE), cost + self.known[after])
-                elif read > 1:
-                    lower.append(after)
-                else:
-                    moves[one].append((after, cost))
-                    if after not in moves:
-                        moves[after] = []
-                        order.append(after)
+                count = store.run(replaced, one, read, self.column[head])
+                for after in store["results"][:count].tolist():
+                    if after in self.known:
+                        done[one] = min(done.get(one, INFINITE), cost + self.known[after])
+                    elif read > 1:
+                        lower.append(after)
+                    else:
+                        moves[one].append((after, cost))
+                        if after not in moves:
+                            moves[after] = []
+                            order.append(after)
         return moves, done, lower
 
     def _settle(self, moves: dict[int, list[tuple[int, int]]], done: dict[int, int]) -> None:

@@ -265,9 +265,7 @@ def close(table):
         if code < 0:
             return code
         s += 1
-    states, lists, moves, reach, roots = (
-        grid(table, STATES), grid(table, LISTS), grid(table, MOVES), words(table, REACH), ints(table, ROOTS)
-    )  # fmt: skip
+    states, moves, reach, roots = grid(table, STATES), grid(table, MOVES), words(table, REACH), ints(table, ROOTS)
     last = counts[N_STATES]
     if last > reach.shape[0]:
         return room(REACH)

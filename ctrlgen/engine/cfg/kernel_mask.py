@@ -28,7 +28,6 @@ from ctrlgen.engine.cfg.kernel_store import (
     GROUP_ROWS,
     GROUP_TOKENS,
     GROUPS,
-    LABEL,
     LIST,
     LISTS,
     MOVES,
@@ -49,7 +48,9 @@ from ctrlgen.engine.cfg.kernel_store import (
     OUT_HIGH,
     OUT_LOW,
     OUTCOMES,
+    PARALLEL,
     PENDING,
+    RESULTS,
     ROOTS,
     SCANNER,
     SCANNER_LIST,
@@ -62,8 +63,12 @@ from ctrlgen.engine.cfg.kernel_store import (
     TOKENS,
     TOO_MANY,
     TRIE,
+    UNION_MEMBERS,
+    UNIONS,
     grid,
+    intern_frame,
     intern_state,
+    intern_union,
     ints,
     longs,
     mix,
@@ -467,15 +472,49 @@ def mask(table, s, k, row, work):
 
 
 @njit(cache=True, nogil=True)
-def add(pairs, n, s, k):
-    """Append (s, k) unless it is there; the new number, or -1 where there is no room."""
+def add(table, pairs, n, s, k):
+    """Append (s, k) unless it is there; the new number, or a request.
+
+    Where ways to read the text are followed side by side, one stack joins another of the same state.
+    """
+    frames = grid(table, FRAMES)
+    parallel = longs(table, COUNTS)[PARALLEL] == 1
     for j in range(n):
-        if pairs[j, 0] == s and pairs[j, 1] == k:
-            return n
+        if pairs[j, 0] == s:
+            other = np.int64(pairs[j, 1])
+            if other == k:
+                return n
+            if parallel and other > 0 and k > 0 and frames[other, 0] == frames[k, 0]:
+                joint = joined(table, other, k)
+                if joint < 0:
+                    return joint
+                pairs[j, 1] = joint
+                return n
     if n >= pairs.shape[0]:
-        return np.int64(-1)
+        return room(TOO_MANY)
     pairs[n, 0], pairs[n, 1] = s, k
     return np.int64(n + 1)
+
+
+@njit(cache=True, nogil=True)
+def joined(table, a, b):
+    """The stack that stands on all that two stacks of one state stand on, or a request."""
+    frames, unions, members = grid(table, FRAMES), grid(table, UNIONS), ints(table, UNION_MEMBERS)
+    buffer, n = ints(table, RESULTS), np.int64(0)
+    for side in range(2):
+        k = np.int64(a) if side == 0 else np.int64(b)
+        below = np.int64(frames[k, 1])
+        low, high = np.int64(0), np.int64(1)
+        if below < -1:
+            low, high = np.int64(unions[-2 - below, 0]), np.int64(unions[-2 - below, 1])
+        if n + high - low > buffer.shape[0]:
+            return room(RESULTS)
+        for i in range(low, high):
+            buffer[n] = members[i] if below < -1 else below
+            n += 1
+    ascending = np.unique(buffer[:n])
+    u = intern_union(table, ascending, ascending.shape[0])
+    return u if u < 0 else intern_frame(table, frames[a, 0], -2 - u)
 
 
 @njit(cache=True, nogil=True)
@@ -508,13 +547,13 @@ def advance(table, current, count, text, after):
                         if fresh < 0:
                             return fresh
                         if moves[fresh, byte] > 1:
-                            n = add(after, n, (moves[fresh, byte] >> 1) - 1, out[i])
+                            n = add(table, after, n, (moves[fresh, byte] >> 1) - 1, out[i])
                             if n < 0:
-                                return room(TOO_MANY)
+                                return n
             if move > 1:
-                n = add(after, n, (move >> 1) - 1, k)
+                n = add(table, after, n, (move >> 1) - 1, k)
                 if n < 0:
-                    return room(TOO_MANY)
+                    return n
         current, after = after, current
         count = n
         if n == 0:

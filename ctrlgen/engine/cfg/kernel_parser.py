@@ -1,7 +1,9 @@
 """Stacks of parser states: what they accept, and what a terminal makes of them.
 
-A stack is the index of an interned frame (state, stack below); frame 0 is the bottom, which holds the start state.
-Nothing here knows whether conflicts were resolved: with all of them kept, a terminal leads to several stacks.
+A stack is the index of an interned frame (state, stacks below); frame 0 is the bottom, which holds the start state.
+Nothing here knows whether conflicts were resolved. With all of them kept a terminal leads to several stacks; those that
+come to the same state become one frame over the union of what they stand on, so that n ways to read a text take about n
+frames, not one stack for each way (Tomita's graph-structured stack, made of frames that never change).
 """
 
 from __future__ import annotations
@@ -11,11 +13,15 @@ from numba import njit
 
 from ctrlgen.engine.cfg.kernel_store import (
     ACCEPT,
+    COUNTS,
     FOLLOWERS,
     FRAMES,
     GOTO,
+    N_STAMPS,
+    PATHS,
     PENDING,
     REDUCTIONS,
+    RESULTS,
     RULES,
     SCRATCH,
     SHAPE,
@@ -23,39 +29,78 @@ from ctrlgen.engine.cfg.kernel_store import (
     SHIFTABLE,
     STACKS,
     TOO_MANY,
+    UNION_MEMBERS,
+    UNIONS,
     WORK,
     grid,
     intern_frame,
+    intern_union,
     ints,
+    longs,
     room,
     words,
 )
 
-MAX_REDUCTIONS = 1 << 22
+MAX_PATHS = 1 << 22
+"""Ways along which one terminal may be taken."""
 
 
 @njit(cache=True, nogil=True)
-def reduce(table, k, rule):
-    """The stack after a rule has ended on stack k; -1 if the state below has no use for it, or a request - 1."""
-    frames, shape, goto = grid(table, FRAMES), grid(table, SHAPE), grid(table, GOTO)
-    for _ in range(shape[rule, 1]):
-        k = np.int64(frames[k, 1])
-        if k < 0:
-            return np.int64(-1)
-    target = goto[frames[k, 0], shape[rule, 0]]
-    if target < 0:
-        return np.int64(-1)
-    after = intern_frame(table, target, k)
-    return after if after >= 0 else after - 1
+def fresh_stamp(table):
+    """A number that no frame is marked with."""
+    counts = longs(table, COUNTS)
+    counts[N_STAMPS] += 1
+    return np.int32(counts[N_STAMPS] & 0x7FFFFFFF)
+
+
+@njit(cache=True, nogil=True)
+def reduced(table, k, count, column, out, n, stamp):
+    """Append to out[n:] the stacks after the top ``count`` states of k gave way to a nonterminal; their new number.
+
+    Those that are marked with the stamp are left out, the others are marked. A request if negative.
+    """
+    frames, goto, paths = grid(table, FRAMES), grid(table, GOTO), grid(table, PATHS)
+    unions, members = grid(table, UNIONS), ints(table, UNION_MEMBERS)
+    paths[0, 0], paths[0, 1] = k, count
+    top, seen = np.int64(1), np.int64(0)
+    while top > 0:
+        top -= 1
+        at, left = np.int64(paths[top, 0]), paths[top, 1]
+        while left > 0 and at >= 0:
+            left -= 1
+            at = np.int64(frames[at, 1])
+            if at < -1:
+                low, high = np.int64(unions[-2 - at, 0]), np.int64(unions[-2 - at, 1])
+                if top + high - low > paths.shape[0]:
+                    return room(PATHS)
+                for i in range(low + 1, high):
+                    paths[top, 0], paths[top, 1] = members[i], left
+                    top += 1
+                at = np.int64(members[low])
+        seen += 1
+        if seen > MAX_PATHS:
+            return room(TOO_MANY)
+        if at < 0:
+            continue
+        target = goto[frames[at, 0], column]
+        if target < 0:
+            continue
+        after = intern_frame(table, target, at)
+        if after < 0:
+            return after
+        if frames[after, 4] != stamp:
+            if n >= out.shape[0]:
+                return room(RESULTS)
+            frames[after, 4] = stamp
+            out[n] = after
+            n += 1
+    return n
 
 
 @njit(cache=True, nogil=True)
 def replaced(table, k, count, column):
-    """The stack after the top ``count`` states gave way to a nonterminal; a request if negative."""
-    frames, goto = grid(table, FRAMES), grid(table, GOTO)
-    for _ in range(count):
-        k = np.int64(frames[k, 1])
-    return intern_frame(table, goto[frames[k, 0], column], k)
+    """Write the stacks after the top ``count`` states gave way to a nonterminal to RESULTS; their number."""
+    return reduced(table, k, count, column, ints(table, RESULTS), 0, fresh_stamp(table))
 
 
 @njit(cache=True, nogil=True)
@@ -71,7 +116,7 @@ def acceptable(table, start):
     if frames[start, 3] == 1:
         return np.int64(0)
     reductions, rules, followers = grid(table, REDUCTIONS), ints(table, RULES), words(table, FOLLOWERS)
-    work = grid(table, WORK)
+    work, shape, results = grid(table, WORK), grid(table, SHAPE), ints(table, RESULTS)
     if frames.shape[0] > accept.shape[0]:
         return room(ACCEPT)
     width = shiftable.shape[1]
@@ -82,6 +127,9 @@ def acceptable(table, start):
         k, i = np.int64(work[top, 0]), np.int64(work[top, 1])
         state = frames[k, 0]
         if i < 0:
+            if frames[k, 3] != 0:  # met in the meantime
+                top -= 1
+                continue
             for w in range(width):
                 accept[k, w] = shiftable[state, w]
             i = np.int64(reductions[state, 0])
@@ -93,74 +141,102 @@ def acceptable(table, start):
             frames[k, 3] = 1
             top -= 1
             continue
-        after = reduce(table, k, rules[i])
-        code = after + 1 if after < -1 else np.int64(0)
-        if after >= 0 and frames[after, 3] == 0:
-            work[top, 1] = i
-            top += 1
-            if top < work.shape[0]:
-                work[top, 0], work[top, 1] = after, -1
-                continue
-            code = room(WORK)
+        count = reduced(table, k, shape[rules[i], 1], shape[rules[i], 0], results, 0, fresh_stamp(table))
+        code, missing = min(count, 0), False
+        work[top, 1] = i
+        here = top
+        for j in range(count):
+            if frames[results[j], 3] == 0:
+                missing = True
+                top += 1
+                if top >= work.shape[0]:
+                    code = room(WORK)
+                    break
+                work[top, 0], work[top, 1] = results[j], -1
         if code < 0 or met > scratch.shape[0]:
             for j in range(min(met, scratch.shape[0])):
                 frames[scratch[j], 3] = 0
             return code if code < 0 else room(SCRATCH)
-        if after >= 0:
+        if missing:
+            continue
+        for j in range(count):
+            after = np.int64(results[j])
             circular = circular or frames[after, 3] == 2
             for w in range(width):
                 accept[k, w] |= followers[i, w] & accept[after, w]
-        work[top, 1] = i + 1
+        work[here, 1] = i + 1
     while circular:  # renaming in a circle: repeat until nothing changes
         circular = False
-        for j in range(met):
-            k = np.int64(scratch[j])
+        for m in range(met):
+            k = np.int64(scratch[m])
             for i in range(reductions[frames[k, 0], 0], reductions[frames[k, 0], 1]):
-                after = reduce(table, k, rules[i])
-                for w in range(width):
-                    more = followers[i, w] & accept[after, w] if after >= 0 else np.uint64(0)
-                    if more & ~accept[k, w]:
-                        accept[k, w] |= more
-                        circular = True
+                count = reduced(table, k, shape[rules[i], 1], shape[rules[i], 0], results, 0, fresh_stamp(table))
+                for j in range(count):
+                    for w in range(width):
+                        more = followers[i, w] & accept[results[j], w]
+                        if more & ~accept[k, w]:
+                            accept[k, w] |= more
+                            circular = True
     return np.int64(0)
 
 
 @njit(cache=True, nogil=True)
 def shifted(table, start, terminal, out, n, pending):
     """Append to out[n:] the stacks after ``terminal``; their new number, or a request. pending: int32 scratch."""
-    frames, shift = grid(table, FRAMES), grid(table, SHIFT)
+    frames, shift, shape = grid(table, FRAMES), grid(table, SHIFT), grid(table, SHAPE)
     reductions, rules, followers = grid(table, REDUCTIONS), ints(table, RULES), words(table, FOLLOWERS)
-    w, bit = terminal >> 6, np.uint64(1) << np.uint64(terminal & 63)
-    first = n
-    pending[0] = start
-    top, steps = np.int64(1), np.int64(0)
-    while top > 0:
-        top -= 1
-        k = np.int64(pending[top])
-        steps += 1
-        if steps > MAX_REDUCTIONS:
-            return room(TOO_MANY)
+    w, bit, stamp = terminal >> 6, np.uint64(1) << np.uint64(terminal & 63), fresh_stamp(table)
+    pending[0], frames[start, 4] = start, stamp
+    count, at, first = np.int64(1), np.int64(0), n
+    while at < count:
+        k = np.int64(pending[at])
+        at += 1
         state = frames[k, 0]
         if shift[state, terminal] >= 0:
-            after = intern_frame(table, shift[state, terminal], k)
-            if after < 0:
-                return after
-            known = False
-            for j in range(first, n):
-                known = known or out[j] == after
-            if not known:
-                if n >= out.shape[0]:
-                    return room(STACKS)
-                out[n] = after
-                n += 1
+            if n >= out.shape[0]:
+                return room(STACKS)
+            out[n] = k
+            n += 1
         for i in range(reductions[state, 0], reductions[state, 1]):
             if followers[i, w] & bit:
-                after = reduce(table, k, rules[i])
-                if after < -1:
-                    return after + 1
-                if after >= 0:
-                    if top >= pending.shape[0]:
-                        return room(PENDING)
-                    pending[top] = after
-                    top += 1
-    return np.int64(n)
+                count = reduced(table, k, shape[rules[i], 1], shape[rules[i], 0], pending, count, stamp)
+                if count < 0:
+                    return room(PENDING) if count == room(RESULTS) else count
+    if n == first + 1:
+        after = intern_frame(table, shift[frames[out[first], 0], terminal], np.int64(out[first]))
+        if after < 0:
+            return after
+        out[first] = after
+        return np.int64(n)
+    return merged(table, terminal, out, first, n)
+
+
+@njit(cache=True, nogil=True)
+def merged(table, terminal, out, first, n):
+    """Replace the stacks out[first:n] by those after ``terminal``, one for each state; their new number."""
+    frames, shift, work = grid(table, FRAMES), grid(table, SHIFT), ints(table, RESULTS)
+    if n - first > work.shape[0]:
+        return room(RESULTS)
+    out[first:n] = np.sort(out[first:n])
+    last = first
+    for i in range(first, n):
+        if out[i] < 0:
+            continue
+        target, count = shift[frames[out[i], 0], terminal], np.int64(0)
+        for j in range(i, n):
+            if out[j] >= 0 and shift[frames[out[j], 0], terminal] == target:
+                work[count] = out[j]
+                out[j] = -1
+                count += 1
+        below = np.int64(work[0])
+        if count > 1:
+            below = intern_union(table, work, count)
+            if below < 0:
+                return below
+            below = -2 - below
+        after = intern_frame(table, target, below)
+        if after < 0:
+            return after
+        out[last] = after
+        last += 1
+    return last

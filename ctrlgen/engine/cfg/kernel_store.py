@@ -17,12 +17,12 @@ from ctrlgen.engine.kernel_table import pointer
  STATES, STATE_HEADS, MOVES, REACH, CLASSES, CLASS_HEADS, BOUNDS, BOUND_HEADS, SHIFT, GOTO, SHIFTABLE, REDUCTIONS,
  RULES, FOLLOWERS, SHAPE, SCANNER, SCANNER_LIST, FRAMES, FRAME_HEADS, ACCEPT, NODES, NODE_HEADS, GROUPS, GROUP_TOKENS,
  GROUP_ROWS, EXITS, ENTRIES, SCRATCH, SLOTS, WORK, ROOTS, SEPARATORS, VERDICTS, VERDICT_HEADS,
- OUTCOMES, STACKS, PENDING, ENDS) = range(50)  # fmt: skip
+ OUTCOMES, STACKS, PENDING, ENDS, UNIONS, UNION_MEMBERS, UNION_HEADS, RESULTS, PATHS) = range(55)  # fmt: skip
 
 # entries of COUNTS
 (N_MEMBERS, N_LISTS, N_DUTIES, N_DUTY_SETS, N_STATES, N_CLOSED, N_CLASSES, N_BOUNDS, N_FRAMES, N_NODES, N_GROUPS,
  N_GROUP_TOKENS, N_GROUP_ROWS, N_EXITS, N_ENTRIES, N_ROOT_ENTRIES, N_VERDICTS, STRICT,
- N_OUTCOMES, PARALLEL, N_ENDS) = range(21)  # fmt: skip
+ N_OUTCOMES, PARALLEL, N_ENDS, N_UNIONS, N_UNION_MEMBERS, N_STAMPS) = range(24)  # fmt: skip
 
 # what else a kernel may answer
 NEED_SCANNER, TOO_MANY, NEED_VERDICTS = 64, 65, 67
@@ -197,7 +197,11 @@ def intern_bound(table, label, o):
 
 @njit(cache=True, nogil=True)
 def intern_frame(table, state, parent):
-    """Index of the stack ``parent`` with a parser state on top, or a request."""
+    """Index of the stack ``parent`` with a parser state on top, or a request.
+
+    A frame is: the state, the frame below (-2 - u: those of union u), the next in the bucket, whether ACCEPT is known
+    (2: under way), and a mark.
+    """
     heads, frames, counts = ints(table, FRAME_HEADS), grid(table, FRAMES), longs(table, COUNTS)
     slot = np.int64((mix(state, parent) >> np.uint64(7)) % np.uint64(heads.shape[0]))
     k = np.int64(heads[slot])
@@ -208,10 +212,44 @@ def intern_frame(table, state, parent):
     k = counts[N_FRAMES]
     if k >= frames.shape[0]:
         return room(FRAMES)
-    frames[k, 0], frames[k, 1], frames[k, 2], frames[k, 3] = state, parent, heads[slot], 0
+    frames[k, 0], frames[k, 1], frames[k, 2], frames[k, 3], frames[k, 4] = state, parent, heads[slot], 0, 0
     heads[slot] = k
     counts[N_FRAMES] = k + 1
     return k
+
+
+@njit(cache=True, nogil=True)
+def intern_union(table, buffer, n):
+    """Index of an ascending set of frames, or a request."""
+    heads, unions, members = ints(table, UNION_HEADS), grid(table, UNIONS), ints(table, UNION_MEMBERS)
+    counts, h = longs(table, COUNTS), np.uint64(n)
+    for i in range(n):
+        h = mix(h, buffer[i])
+    slot = np.int64((h >> np.uint64(7)) % np.uint64(heads.shape[0]))
+    u = np.int64(heads[slot])
+    while u >= 0:
+        low = np.int64(unions[u, 0])
+        if unions[u, 1] - low == n:
+            same = True
+            for i in range(n):
+                if members[low + i] != buffer[i]:
+                    same = False
+                    break
+            if same:
+                return u
+        u = np.int64(unions[u, 2])
+    low, u = counts[N_UNION_MEMBERS], counts[N_UNIONS]
+    if low + n > members.shape[0]:
+        return room(UNION_MEMBERS)
+    if u >= unions.shape[0]:
+        return room(UNIONS)
+    for i in range(n):
+        members[low + i] = buffer[i]
+    unions[u, 0], unions[u, 1], unions[u, 2] = low, low + n, heads[slot]
+    heads[slot] = u
+    counts[N_UNION_MEMBERS] = low + n
+    counts[N_UNIONS] = u + 1
+    return u
 
 
 @njit(cache=True, nogil=True)

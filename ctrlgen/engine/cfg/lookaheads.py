@@ -22,6 +22,7 @@ class Automaton:
 
     Attributes:
         heads, bodies: the rules, the added one first.
+        column: of each nonterminal, in tables.
         moves: for each state {symbol: state}.
         complete: for each state the rules that end there.
         kernels: for each state its items, (rule, symbols read).
@@ -34,6 +35,7 @@ class Automaton:
         self.by_head: dict[int, list[int]] = {}
         for number, head in enumerate(self.heads):
             self.by_head.setdefault(head, []).append(number)
+        self.column = {head: at for at, head in enumerate(sorted({*self.heads, grammar.start}))}
         self.nullable = grammar.nullable()
         self.base = [0]
         for body in self.bodies:
@@ -51,7 +53,7 @@ class Automaton:
             seen, order = {head}, [head]
             items = []
             for one in order:
-                for rule in self.by_head[one]:
+                for rule in self.by_head.get(one, ()):
                     items.append(self.base[rule])
                     body = self.bodies[rule]
                     if body and body[0] < 0 and body[0] not in seen:
@@ -114,7 +116,7 @@ class Automaton:
         lookback: list[dict[int, list[int]]] = [{rule: [] for rule in rules} for rules in self.complete]
         trails = [self._trail(rule) for rule in range(len(self.bodies))]
         for i, (p, a) in enumerate(edges):
-            for rule in self.by_head[a]:
+            for rule in self.by_head.get(a, ()):
                 at = p
                 for symbol, rest_empty in trails[rule]:
                     if rest_empty:

@@ -41,7 +41,7 @@ class GrammarMachine:
 
     Args:
         vocabulary: whose tokens.
-        language: the grammar; its productions are useful.
+        language: the grammar.
         row_bytes: memory for rows; the oldest go first.
     """
 
@@ -202,8 +202,12 @@ class GrammarMachine:
     def _strict(self) -> bool:
         """Whether a parser that takes a terminal may still be in a dead end, so that each step must be searched.
 
-        That is so where a conflict was resolved, and where a terminal is hidden by others that are tried first.
+        That is so where rules never end, where a conflict was resolved, and where a terminal is hidden by others that
+        are tried first.
         """
+        productions = self.language.productions
+        if len(productions.useful().rules) < len(productions.rules):
+            return True
         if self.tables.conflicts > 0 and len(self.tables.accepts) <= SEARCHED_STATES:
             return True
         if self.store["separators"][0] < 0:

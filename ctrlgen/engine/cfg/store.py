@@ -31,14 +31,15 @@ _LINES: tuple[tuple[str, Any, int, int], ...] = (
     ("bound_heads", np.int32, 0, 0), ("shift", np.int32, -4, 0), ("goto", np.int32, -4, 0),
     ("shiftable", np.uint64, -1, 0), ("reductions", np.int32, 2, 0), ("rules", np.int32, 0, 0),
     ("followers", np.uint64, -1, 0), ("shape", np.int32, 2, 0), ("scanner", np.int32, 0, 0),
-    ("scanner_list", np.int32, 0, 0), ("frames", np.int32, 4, 1 << 24), ("frame_heads", np.int32, 0, 0),
+    ("scanner_list", np.int32, 0, 0), ("frames", np.int32, 5, 1 << 24), ("frame_heads", np.int32, 0, 0),
     ("accept", np.uint64, -1, 1 << 24), ("nodes", np.int32, 7, 1 << 22), ("node_heads", np.int32, 0, 0),
     ("groups", np.int32, 4, 1 << 24), ("group_tokens", np.int32, 0, 1 << 27), ("group_rows", np.uint32, -3, 1 << 16),
     ("exits", np.int32, 4, 1 << 24), ("entries", np.int32, 0, 1 << 26), ("scratch", np.int32, 0, 1 << 26),
     ("slots", np.int32, 2, 1 << 18), ("work", np.int32, 2, 1 << 24), ("roots", np.int32, 0, 1 << 18),
     ("separators", np.int32, 0, 0), ("verdicts", np.int32, 4, 1 << 22), ("verdict_heads", np.int32, 0, 0),
     ("outcomes", np.int32, 0, 1 << 24), ("stacks", np.int32, 0, 1 << 16), ("pending", np.int32, 0, 1 << 20),
-    ("ends", np.int32, 0, 1 << 22),
+    ("ends", np.int32, 0, 1 << 22), ("unions", np.int32, 3, 1 << 22), ("union_members", np.int32, 0, 1 << 26),
+    ("union_heads", np.int32, 0, 0), ("results", np.int32, 0, 1 << 20), ("paths", np.int32, 2, 1 << 20),
 )  # fmt: skip
 _INDEX = {line[0]: number for number, line in enumerate(_LINES)}
 _HEADS = (
@@ -50,6 +51,7 @@ _HEADS = (
     "frame_heads",
     "node_heads",
     "verdict_heads",
+    "union_heads",
 )
 _NEED_SCANNER, _TOO_MANY, NEED_VERDICTS = 64, 65, 67
 _N_FRAMES, _N_NODES, _N_ROOT_ENTRIES = 8, 9, 15
@@ -96,7 +98,7 @@ class Store:
         first = _children(trie.nodes)
         self["entries"][: len(first)] = first
         self["counts"][_N_ROOT_ENTRIES] = self["counts"][14] = len(first)
-        self["frames"][0] = 0, -1, -1, 0  # the bottom of all stacks
+        self["frames"][0] = 0, -1, -1, 0, 0  # the bottom of all stacks
         self["counts"][_N_FRAMES] = 1
         self.table = np.zeros((len(_LINES), 3), np.int64)
         for line in range(len(_LINES)):

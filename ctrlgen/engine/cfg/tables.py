@@ -73,12 +73,11 @@ def tables_of(
     automaton = Automaton(grammar)
     count, terminals = len(automaton.moves), grammar.terminals
     end, words = terminals, (terminals + 2 + 63) // 64
-    heads = sorted(set(automaton.heads))
-    column = {head: number for number, head in enumerate(heads)}
-    if count * (terminals + len(heads)) > MAX_ENTRIES:
+    column = automaton.column
+    if count * (terminals + len(column)) > MAX_ENTRIES:
         raise ComplexityError(f"parser tables of {count} states and {terminals} terminals are too large")
     shift = np.full((count, terminals), -1, np.int32)
-    goto = np.full((count, len(heads)), -1, np.int32)
+    goto = np.full((count, len(column)), -1, np.int32)
     whole = automaton.moves[0].get(automaton.bodies[0][0], -1)
     lookaheads = automaton.lookaheads(end)
     ranges: list[tuple[int, int]] = []
