@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from ctrlgen.engine.cfg.kernel_lexer import close
-from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted
+from ctrlgen.engine.cfg.kernel_parser import acceptable, joined, shifted
 from ctrlgen.engine.cfg.kernel_store import (
     ACCEPT,
     BOUNDS,
@@ -50,7 +50,6 @@ from ctrlgen.engine.cfg.kernel_store import (
     OUTCOMES,
     PARALLEL,
     PENDING,
-    RESULTS,
     ROOTS,
     SCANNER,
     SCANNER_LIST,
@@ -63,12 +62,8 @@ from ctrlgen.engine.cfg.kernel_store import (
     TOKENS,
     TOO_MANY,
     TRIE,
-    UNION_MEMBERS,
-    UNIONS,
     grid,
-    intern_frame,
     intern_state,
-    intern_union,
     ints,
     longs,
     mix,
@@ -478,14 +473,15 @@ def add(table, pairs, n, s, k):
     Where ways to read the text are followed side by side, one stack joins another of the same state.
     """
     frames = grid(table, FRAMES)
-    parallel = longs(table, COUNTS)[PARALLEL] == 1
+    parallel, pair = longs(table, COUNTS)[PARALLEL] == 1, np.empty(2, np.int32)
     for j in range(n):
         if pairs[j, 0] == s:
             other = np.int64(pairs[j, 1])
             if other == k:
                 return n
             if parallel and other > 0 and k > 0 and frames[other, 0] == frames[k, 0]:
-                joint = joined(table, other, k)
+                pair[0], pair[1] = other, k
+                joint = joined(table, pair, 2)
                 if joint < 0:
                     return joint
                 pairs[j, 1] = joint
@@ -494,27 +490,6 @@ def add(table, pairs, n, s, k):
         return room(TOO_MANY)
     pairs[n, 0], pairs[n, 1] = s, k
     return np.int64(n + 1)
-
-
-@njit(cache=True, nogil=True)
-def joined(table, a, b):
-    """The stack that stands on all that two stacks of one state stand on, or a request."""
-    frames, unions, members = grid(table, FRAMES), grid(table, UNIONS), ints(table, UNION_MEMBERS)
-    buffer, n = ints(table, RESULTS), np.int64(0)
-    for side in range(2):
-        k = np.int64(a) if side == 0 else np.int64(b)
-        below = np.int64(frames[k, 1])
-        low, high = np.int64(0), np.int64(1)
-        if below < -1:
-            low, high = np.int64(unions[-2 - below, 0]), np.int64(unions[-2 - below, 1])
-        if n + high - low > buffer.shape[0]:
-            return room(RESULTS)
-        for i in range(low, high):
-            buffer[n] = members[i] if below < -1 else below
-            n += 1
-    ascending = np.unique(buffer[:n])
-    u = intern_union(table, ascending, ascending.shape[0])
-    return u if u < 0 else intern_frame(table, frames[a, 0], -2 - u)
 
 
 @njit(cache=True, nogil=True)

@@ -212,25 +212,58 @@ def shifted(table, start, terminal, out, n, pending):
 
 
 @njit(cache=True, nogil=True)
+def joined(table, stacks, n):
+    """The stack that stands on all that n stacks of one state stand on, or a request."""
+    frames, unions, members = grid(table, FRAMES), grid(table, UNIONS), ints(table, UNION_MEMBERS)
+    if n == 1:
+        return np.int64(stacks[0])
+    buffer, count = ints(table, RESULTS), np.int64(0)
+    for i in range(n):
+        below = np.int64(frames[stacks[i], 1])
+        low, high = np.int64(0), np.int64(1)
+        if below < -1:
+            low, high = np.int64(unions[-2 - below, 0]), np.int64(unions[-2 - below, 1])
+        if count + high - low > buffer.shape[0]:
+            return room(RESULTS)
+        for j in range(low, high):
+            buffer[count] = members[j] if below < -1 else below
+            count += 1
+    ascending = np.unique(buffer[:count])
+    u = intern_union(table, ascending, ascending.shape[0])
+    return u if u < 0 else intern_frame(table, frames[stacks[0], 0], -2 - u)
+
+
+@njit(cache=True, nogil=True)
 def merged(table, terminal, out, first, n):
     """Replace the stacks out[first:n] by those after ``terminal``, one for each state; their new number."""
-    frames, shift, work = grid(table, FRAMES), grid(table, SHIFT), ints(table, RESULTS)
-    if n - first > work.shape[0]:
-        return room(RESULTS)
-    out[first:n] = np.sort(out[first:n])
-    last = first
+    frames, shift = grid(table, FRAMES), grid(table, SHIFT)
+    keys = np.empty(n - first, np.int64)
     for i in range(first, n):
-        if out[i] < 0:
+        keys[i - first] = np.int64(frames[out[i], 0]) << 32 | out[i]
+    keys = np.sort(keys)
+    sources, count, low = np.empty(n - first, np.int32), np.int64(0), np.int64(0)
+    for high in range(1, keys.shape[0] + 1):
+        if high < keys.shape[0] and keys[high] >> 32 == keys[low] >> 32:
             continue
-        target, count = shift[frames[out[i], 0], terminal], np.int64(0)
-        for j in range(i, n):
-            if out[j] >= 0 and shift[frames[out[j], 0], terminal] == target:
-                work[count] = out[j]
-                out[j] = -1
-                count += 1
-        below = np.int64(work[0])
-        if count > 1:
-            below = intern_union(table, work, count)
+        k = joined(table, (keys[low:high] & 0xFFFFFFFF).astype(np.int32), high - low)
+        if k < 0:
+            return k
+        sources[count] = k
+        count, low = count + 1, np.int64(high)
+    last, group = first, np.empty(count, np.int32)
+    for i in range(count):
+        if sources[i] < 0:
+            continue
+        target, size = shift[frames[sources[i], 0], terminal], np.int64(0)
+        for j in range(i, count):
+            if sources[j] >= 0 and shift[frames[sources[j], 0], terminal] == target:
+                group[size] = sources[j]
+                sources[j] = -1
+                size += 1
+        below = np.int64(group[0])
+        if size > 1:
+            group[:size] = np.sort(group[:size])
+            below = intern_union(table, group, size)
             if below < 0:
                 return below
             below = -2 - below
