@@ -42,14 +42,15 @@ class Branches:
             seen: whether to tell what has been evaluated.
         """
         table = self.table
-        for goal in facts.get("allOf", ()):
-            cases = table.meet(cases, table.of(goal, seen=seen), pointer)
+        if "allOf" in facts:
+            several = both(*facts["allOf"])
+            cases = () if several == NEVER else table.within(cases, several, seen)
         if "not" in facts:
             cases = table.meet(cases, self._not(facts["not"], pointer, "not"), pointer)
         if "anyOf" in facts and cases:
             cases = table.meet(cases, self._any(facts["anyOf"], pointer, seen), pointer)
         if "oneOf" in facts and cases:
-            cases = table.meet(cases, self._one(facts["oneOf"], pointer, seen), pointer)
+            cases = self._one(cases, facts["oneOf"], pointer, seen)
         if "if" in facts and cases:
             cases = table.meet(cases, self._if(facts["if"], pointer, seen), pointer)
         for name, goal in facts.get("dependentSchemas", ()):
@@ -86,16 +87,19 @@ class Branches:
 
     # exactly one
 
-    def _one(self, goals: Sequence[Goal], pointer: str, seen: bool) -> Cases:
+    def _one(self, cases: Cases, goals: Sequence[Goal], pointer: str, seen: bool) -> Cases:
+        """The cases that meet one branch and no other; what stands beside the branches may tell them apart."""
+        table = self.table
+        parts = [table.meet(cases, table.of(goal, seen=seen), pointer) for goal in goals]
+        if _told_apart(parts, self._listed):
+            return table.union([case for part in parts for case in part], pointer)
         found: list[Case] = []
-        told = self._told_apart(goals)
-        for i, goal in enumerate(goals):
-            cases = self.table.of(goal, seen=seen)
+        for i, (goal, part) in enumerate(zip(goals, parts, strict=True)):
             for j, other in enumerate(goals):
-                if i != j and cases and not told and not self.apart(goal, other):
-                    cases = self._without(cases, goal, other, pointer, (i, j))
-            found += cases
-        return self.table.union(found, pointer)
+                if i != j and part and self._overlap(part, table.of(other)):
+                    part = self._without(part, goal, other, pointer, (i, j))
+            found += part
+        return table.union(found, pointer)
 
     def _without(self, cases: Cases, goal: Goal, other: Goal, pointer: str, branches: tuple[int, int]) -> Cases:
         """The cases of one branch that do not meet another."""
@@ -119,23 +123,6 @@ class Branches:
         except SchemaError:
             return False
 
-    def _told_apart(self, goals: Sequence[Goal]) -> bool:
-        """Whether all branches are objects that a required member with listed values tells apart."""
-        branches = [self.table.of(goal) for goal in goals]
-        if any(len(cases) != 1 or not isinstance(cases[0], Object) for cases in branches):
-            return False
-        objects = [case for cases in branches for case in cases if isinstance(case, Object)]
-        return any(self._tells(name, objects) for name in objects[0].required)
-
-    def _tells(self, name: str, objects: list[Object]) -> bool:
-        met: set[object] = set()
-        for case in objects:
-            values = self._listed(case.declared(name)) if name in case.required else None
-            if values is None or not met.isdisjoint(values):
-                return False
-            met |= values
-        return True
-
     def _listed(self, goal: Goal) -> set[object] | None:
         """The values of a goal that lists strings."""
         cases = self._safely(goal)
@@ -153,10 +140,13 @@ class Branches:
         """Whether two goals have nothing in common at sight: by type, bounds, or a required member."""
         if both(a, b) == NEVER:
             return True
-        left, right = self.table.of(a), self.table.of(b)
+        return not self._overlap(self.table.of(a), self.table.of(b))
+
+    def _overlap(self, left: Cases, right: Cases) -> bool:
+        """Whether two unions may have something in common, as far as can be told at sight."""
         if len(left) * len(right) > MAX_COMPARED:
-            return False
-        return not any(x.kind == y.kind and self._meets(x, y) for x in left for y in right)
+            return True
+        return any(x.kind == y.kind and self._meets(x, y) for x in left for y in right)
 
     def _meets(self, x: Case, y: Case) -> bool:
         case = x.meet(y)  # type: ignore[arg-type]
@@ -225,6 +215,24 @@ class Branches:
             rest = self.table.negation.any_of((goal, *seen.goals), pointer)
             case = replace(case, rules=(*case.rules, ItemRule(((),) * seen.first, rest)) if rest else case.rules)
         return replace(case, seen=SeenItems(all=True))
+
+
+def _told_apart(parts: Sequence[Cases], listed: Callable[[Goal], set[object] | None]) -> bool:
+    """Whether all branches are objects that a required member with listed values tells apart."""
+    objects = [part[0] for part in parts if len(part) == 1 and isinstance(part[0], Object)]
+    if len(objects) < len(parts):
+        return False
+    return any(_tells(name, objects, listed) for name in objects[0].required)
+
+
+def _tells(name: str, objects: Sequence[Object], listed: Callable[[Goal], set[object] | None]) -> bool:
+    met: set[object] = set()
+    for case in objects:
+        values = listed(case.declared(name)) if name in case.required else None
+        if values is None or not met.isdisjoint(values):
+            return False
+        met |= values
+    return True
 
 
 def _closed_object(case: Object, goal: Goal) -> Object | None:

@@ -64,6 +64,7 @@ class CaseTable:
         self._known: dict[tuple[Goal, bool], Cases] = {((), False): ANY, ((), True): ANY}
         self._known[NEVER, False] = self._known[NEVER, True] = ()
         self._open: list[int] = []
+        self._choosing: dict[int, bool] = {}
         self._pairs = 0
         self.branches = Branches(self)
         self.negation = Negation(self)
@@ -91,15 +92,32 @@ class CaseTable:
         """
         known = self._known.get((goal, seen))
         if known is None:
-            if len(goal) == 1:
-                known = self._literal(goal[0], seen)
-            else:
-                known = ANY
-                for literal in goal:
-                    known = self.meet(known, self.of((literal,), seen=seen), self.pointers[abs(literal)])
-                    if not known:
-                        break
+            known = self._literal(goal[0], ANY, seen) if len(goal) == 1 else self.within(ANY, goal, seen)
             self._known[goal, seen] = known
+        return known
+
+    def within(self, cases: Cases, goal: Goal, seen: bool) -> Cases:
+        """The cases that also meet a goal: schemas that choose one branch of several come last, and know the others."""
+        last = []
+        for literal in goal:
+            if literal > 0 and self._chooses(literal):
+                last.append(literal)
+            else:
+                cases = self.meet(cases, self.of((literal,), seen=seen), self.pointers[abs(literal)])
+        for literal in last:
+            if not cases:
+                break
+            cases = self.of((literal,), seen=seen) if cases is ANY else self._literal(literal, cases, seen)
+        return cases
+
+    def _chooses(self, number: int) -> bool:
+        """Whether a schema has a oneOf, its own or one that it refers to."""
+        known = self._choosing.get(number)
+        if known is None:
+            self._choosing[number] = False  # until known: it may refer to itself
+            facts = self.facts[number]
+            found = "oneOf" in facts or any(n > 0 and self._chooses(n) for g in facts.get("allOf", ()) for n in g)
+            known = self._choosing[number] = found and facts.keys().isdisjoint(_UNEVALUATED)
         return known
 
     def meet(self, left: Cases, right: Cases, pointer: str) -> Cases:
@@ -125,7 +143,7 @@ class CaseTable:
             raise _too_many(pointer, MAX_CASES)
         return found
 
-    def _literal(self, literal: int, seen: bool) -> Cases:
+    def _literal(self, literal: int, cases: Cases, seen: bool) -> Cases:
         if literal in self._open:
             pointer = self.pointers[abs(literal)]
             raise SchemaError("the schema refers to itself without reading anything", pointer=pointer, keyword="$ref")
@@ -135,16 +153,17 @@ class CaseTable:
         try:
             if literal < 0:
                 return self.negation.of(-literal)
-            return self._positive(literal, seen)
+            return self._positive(literal, cases, seen)
         finally:
             self._open.pop()
 
-    def _positive(self, number: int, seen: bool) -> Cases:
+    def _positive(self, number: int, within: Cases, seen: bool) -> Cases:
         facts, pointer = self.facts[number], self.pointers[number]
-        looks = seen or "unevaluatedItems" in facts or "unevaluatedProperties" in facts
+        looks = seen or not facts.keys().isdisjoint(_UNEVALUATED)
         cases = self.plain(facts, pointer)
         if looks:
             cases = tuple([_seeing(case, facts) for case in cases])
+        cases = self.meet(within, cases, pointer)
         if not facts.keys().isdisjoint(_IN_PLACE):
             cases = self.branches.applied(cases, facts, pointer, looks)
         if looks:
@@ -213,6 +232,7 @@ class CaseTable:
         return self.synthetic({"const": Listed.of([value])}, pointer)
 
 
+_UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas")
 
 

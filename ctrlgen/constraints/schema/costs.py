@@ -49,6 +49,7 @@ class Costs:
         self.table = CaseTable(reader)
         self.table.branches.possible = lambda goal: self.of(goal) is not None
         self.max_digits, self.ascii = max_digits, ensure_ascii
+        self.zeros = 0 if reader.plain_integers else 1
         self._of: dict[Goal, int | None] = {(): 1, NEVER: None}
         self._cases: dict[int, int | None] = {}
         self._members: dict[int, Members] = {}
@@ -157,7 +158,7 @@ class Costs:
         if isinstance(case, Boolean):
             return 4 if True in case.values else 5
         if isinstance(case, Number):
-            return _number_cost(case, self.max_digits)
+            return _number_cost(case, self.max_digits, self.zeros)
         assert isinstance(case, String)
         if case.values is not None:
             return min(map(len, self.strings(case)), default=None)
@@ -304,10 +305,10 @@ def _not_distinct(pointer: str, why: str) -> SchemaError:
 
 
 @lru_cache(4096)
-def _number_cost(case: Number, max_digits: int) -> int | None:
+def _number_cost(case: Number, max_digits: int, zeros: int) -> int | None:
     if case.values is not None:
-        return min(map(len, case.texts()))
-    automaton = case.automaton(max_digits)
+        return min(map(len, case.texts(zeros)), default=None)
+    automaton = case.automaton(max_digits, zeros)
     return None if automaton.is_empty else len(automaton.shortest())
 
 

@@ -141,19 +141,21 @@ def _searched(members: Members, lookup: Callable[[Goal], int | None], needed: li
             return max(cost + 1, 2)
         if members.most is not None and size + max(len(owed), 1) > members.most:
             continue
+        useful = size < members.least
         for i in sorted(owed)[:1] or range(len(members.names)):
             if i in there:
                 continue
             for goal, bits in members.ways[i]:
                 value = lookup(goal)
-                if value is not None:
+                if value is not None and (owed or useful or flags | bits != flags):
                     order += 1
                     step = len(content(members.names[i])) + value + 4
                     heapq.heappush(heap, (cost + step, order, there | {i}, count, flags | bits))
         if not owed:
             for step, bits in others:
-                order += 1
-                heapq.heappush(heap, (cost + step, order, there, count + 1, flags | bits))
+                if useful or flags | bits != flags:
+                    order += 1
+                    heapq.heappush(heap, (cost + step, order, there, count + 1, flags | bits))
     return None
 
 

@@ -28,6 +28,8 @@ def _type(reader: Reader, facts: Facts, schema: Schema, pointer: str) -> None:
     types = _SETS[value] if isinstance(value, str) else frozenset(value)
     if schema.get("nullable") is True:
         types |= {"null"}
+    if reader.draft < 6 and "integer" in types:
+        reader.plain_integers = True  # 1.0 is no integer yet
     facts["type"] = types - {"integer"} if "number" in types else types
 
 

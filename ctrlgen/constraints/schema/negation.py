@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from ctrlgen.constraints.schema.complements import Complements
 from ctrlgen.constraints.schema.facts import NEVER, Contains, Facts, ItemRule, Listed, MemberRule, both
 from ctrlgen.constraints.schema.forms import is_number
 from ctrlgen.constraints.schema.numbers import Number, exact
@@ -21,18 +22,12 @@ from ctrlgen.constraints.schema.values import (
     Object,
     absent,
 )
-from ctrlgen.errors import SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ctrlgen.constraints.schema.cases import Cases, CaseTable
     from ctrlgen.constraints.schema.facts import Goal
-
-EXACT_FORMATS = frozenset(
-    ("duration", "ipv4", "ipv6", "uri", "uri-reference", "iri", "iri-reference", "uuid", "json-pointer")
-)
-"""Formats whose automata read all of the language, so that the complement reads nothing of it."""
 
 _KINDS = ("null", "boolean", "number", "string", "array", "object")
 
@@ -46,6 +41,7 @@ class Negation:
 
     def __init__(self, table: CaseTable) -> None:
         self.table = table
+        self.complements = Complements(table.facts, table.pointers)
 
     # goals
 
@@ -57,6 +53,7 @@ class Negation:
         """
         if goal == NEVER:
             return ANY
+        self.complements.require(goal)
         parts = [case for literal in goal for case in self.table.of((-literal,))]
         return self.table.union(parts, self.table.pointer(goal))
 
@@ -80,7 +77,7 @@ class Negation:
     def of(self, number: int) -> Cases:
         """The values that do not meet schema ``number``."""
         facts, pointer = self.table.facts[number], self.table.pointers[number]
-        found = [*self._values(facts, pointer), *_numbers(facts), *self._strings(facts, pointer)]
+        found = [*self._values(facts, pointer), *_numbers(facts), *_strings(facts)]
         found += [*self._arrays(facts, pointer), *self._objects(facts, pointer), *self._in_place(facts, pointer)]
         return self.table.union(found, pointer)
 
@@ -113,20 +110,6 @@ class Negation:
                     cases = self.table.meet(cases, self.cases(constant), pointer)
             yield from cases
 
-    def _strings(self, facts: Facts, pointer: str) -> Iterator[Case]:
-        if facts.get("minLength", 0) > 0:
-            yield String(most=facts["minLength"] - 1)
-        if "maxLength" in facts:
-            yield String(least=facts["maxLength"] + 1)
-        if "pattern" in facts:
-            yield String(frozenset(((False, "pattern", facts["pattern"]),)))
-        if "format" in facts:
-            name = facts["format"]
-            if name not in EXACT_FORMATS:
-                note = f"only a part of the format {name!r} is known, and so nothing of its complement"
-                raise SchemaError(note, pointer=pointer, keyword="format", rewrite='"pattern"')
-            yield String(frozenset(((False, "format", name),)))
-
     # arrays
 
     def _arrays(self, facts: Facts, pointer: str) -> Iterator[Case]:
@@ -138,10 +121,6 @@ class Negation:
             yield from self._items(facts["item rule"], pointer)
         if "contains" in facts:
             yield from _uncounted(facts["contains"])
-        if "uniqueItems" in facts:
-            raise _no_complement(pointer, "uniqueItems")
-        if facts.get("unevaluatedItems", ()) != ():
-            raise _no_complement(pointer, "unevaluatedItems")
 
     def _items(self, rule: ItemRule, pointer: str) -> Iterator[Case]:
         """One item is wrong."""
@@ -171,8 +150,6 @@ class Negation:
             for other in others:
                 if other != name:
                     yield Object(absent(other).rules, required=(name,))
-        if facts.get("unevaluatedProperties", ()) != ():
-            raise _no_complement(pointer, "unevaluatedProperties")
 
     def _members(self, rule: MemberRule, pointer: str) -> Iterator[Case]:
         """One member is wrong."""
@@ -246,5 +223,12 @@ def _uncounted(contains: Contains) -> Iterator[Case]:
         yield Array(counts=(Contains(contains.goal, contains.most + 1, None, contains.start),))
 
 
-def _no_complement(pointer: str, keyword: str) -> SchemaError:
-    return SchemaError("what breaks it cannot be enforced", pointer=pointer, keyword=keyword)
+def _strings(facts: Facts) -> Iterator[Case]:
+    if facts.get("minLength", 0) > 0:
+        yield String(most=facts["minLength"] - 1)
+    if "maxLength" in facts:
+        yield String(least=facts["maxLength"] + 1)
+    if "pattern" in facts:
+        yield String(frozenset(((False, "pattern", facts["pattern"]),)))
+    if "format" in facts:
+        yield String(frozenset(((False, "format", facts["format"]),)))

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 MAX_LISTED = 1_000
 """Most integers of a range that are told one by one."""
 
-ZERO_FRACTION = 1
-"""1.0 is an integer too; so many zeros may be written."""
-
 
 @dataclass(frozen=True)
 class Number:
@@ -122,17 +119,22 @@ class Number:
         values = [_decimal(step * n) for n in range(first, last + 1)]
         return tuple(value for value in values if self.admits(value))
 
-    def texts(self) -> list[bytes]:
-        """How the listed values are written."""
-        return list(dict.fromkeys(text for value in self.values or () for text in spellings(value)))
+    def texts(self, zeros: int) -> list[bytes]:
+        """How the listed values are written; with ``zeros`` an integer also as 1.0."""
+        texts = dict.fromkeys(text for value in self.values or () for text in spellings(value))
+        return list(texts) if zeros else [text for text in texts if not text.endswith(b".0")]
 
-    def automaton(self, max_digits: int) -> Automaton:
+    def automaton(self, max_digits: int, zeros: int) -> Automaton:
         """The texts, when the values are not listed.
+
+        Args:
+            max_digits: most digits before the point, and after it.
+            zeros: most zeros after the point of an integer.
 
         Raises:
             ComplexityError: it takes too many states.
         """
-        return _automaton(self, max_digits)
+        return _automaton(self, max_digits, zeros)
 
 
 def exact(value: float) -> Decimal:
@@ -177,8 +179,8 @@ def _fraction(bound: Decimal) -> int:
 
 
 @lru_cache(512)
-def _automaton(shape: Number, max_digits: int) -> Automaton:
-    found = _integers(shape, max_digits) if shape.whole else _numbers(shape, max_digits)
+def _automaton(shape: Number, max_digits: int, zeros: int) -> Automaton:
+    found = _integers(shape, max_digits, zeros) if shape.whole else _numbers(shape, max_digits)
     if shape.whole is False:
         found = found & non_integer(max_digits, max_digits)
     for step in shape.off:
@@ -203,7 +205,7 @@ def _numbers(shape: Number, max_digits: int) -> Automaton:
     )
 
 
-def _integers(shape: Number, max_digits: int) -> Automaton:
+def _integers(shape: Number, max_digits: int, zeros: int) -> Automaton:
     low, high = shape.low, shape.high
     if low is not None and shape.above:
         low = low.to_integral_value("ROUND_FLOOR") + 1
@@ -211,4 +213,4 @@ def _integers(shape: Number, max_digits: int) -> Automaton:
         high = high.to_integral_value("ROUND_CEILING") - 1
     # integers are multiples of p/q exactly if they are multiples of p
     step = None if shape.step is None or shape.step.numerator == 1 else shape.step.numerator
-    return integer(low, high, max_digits, multiple_of=step, zero_fraction=ZERO_FRACTION)
+    return integer(low, high, max_digits, multiple_of=step, zero_fraction=zeros)

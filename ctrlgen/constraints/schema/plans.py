@@ -190,19 +190,22 @@ class Language:
         if isinstance(case, Boolean):
             return [b"true" if value else b"false" for value in sorted(case.values)]
         if isinstance(case, Number):
-            return case.texts()
+            return case.texts(self.costs.zeros)
         if isinstance(case, String):
             return [text for text in self.costs.strings(case) if not self._ascii or text.isascii()]
         return []
 
     def _plan(self, case: Case, goal: Goal) -> Plan | None:
         if isinstance(case, Number):
-            return None if case.values is not None else Lexeme(case.automaton(self.costs.max_digits), text=False)
+            return None if case.values is not None else self._number(case)
         if isinstance(case, String):
             return None if case.values is not None else self._string(case)
         if isinstance(case, Array):
             return self._array(case, goal)
         return self._object(case, goal) if isinstance(case, Object) else None
+
+    def _number(self, case: Number) -> Lexeme:
+        return Lexeme(case.automaton(self.costs.max_digits, self.costs.zeros), text=False)
 
     def _string(self, case: String) -> Lexeme:
         automaton = self.costs.quoted(case)

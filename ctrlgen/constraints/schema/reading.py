@@ -56,7 +56,7 @@ class Reader:
         self.pointers: list[str] = [""]
         self.notes: dict[tuple[str, str], Entry] = dict(self.dropped)
         self.seen: list[tuple[Json, str]] = []
-        self.met: set[str] = set()
+        self.plain_integers = False
         self._goals: dict[Any, Goal] = {}
         self._same: dict[Any, int] = {}
         self._references: dict[tuple[str, str, Scope | None], Goal] = {}

@@ -109,7 +109,13 @@ class Resources:
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
             return self._anchor(resource, fragment, pointer, keyword)
-        return self._below(resource, fragment, reference, pointer, keyword)
+        try:
+            return self._below(resource, fragment, reference, pointer, keyword)
+        except SchemaError:
+            if address or resource is self.root or resource.draft > 4:
+                raise
+            # in Draft 4 an id is often a mere name, and references count from the root all the same
+            return self._below(self.root, fragment, reference, pointer, keyword)
 
     def _resource(self, address: str, reference: str, pointer: str, keyword: str) -> Place:
         if address == self.root.base:

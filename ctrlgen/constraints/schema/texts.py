@@ -12,9 +12,8 @@ import numpy as np
 
 from ctrlgen.automaton import Automaton
 from ctrlgen.constraints.schema.facts import any_content, content
-from ctrlgen.constraints.schema.formats import format_automaton
 from ctrlgen.constraints.schema.lengthened import of_length
-from ctrlgen.constraints.schema.patterns import found
+from ctrlgen.constraints.schema.patterns import language
 from ctrlgen.grammars.lowering import json_body
 from ctrlgen.grammars.regex import compile_regex
 
@@ -76,7 +75,7 @@ class String:
         if len(value) < self.least or (self.most is not None and len(value) > self.most) or value in self.excluded:
             return False
         text = content(value)
-        return all(language(kind, name, "all").matches(text) is sign for sign, kind, name in self.languages)
+        return all(language(kind, name, "all", met=sign).matches(text) is sign for sign, kind, name in self.languages)
 
     @property
     def plain(self) -> bool:
@@ -92,16 +91,11 @@ class String:
         return _automaton(self, escapes)
 
 
-def language(kind: str, name: str, escapes: Escapes) -> Automaton:
-    """The content of the strings of a pattern or format."""
-    return format_automaton(name, escapes) if kind == "format" else found(name, escapes)
-
-
 @lru_cache(1024)
 def _automaton(shape: String, escapes: Escapes) -> Automaton:
     result: Automaton | None = None
     for sign, kind, name in sorted(shape.languages, reverse=True):
-        part = language(kind, name, escapes)
+        part = language(kind, name, escapes, met=sign)
         if result is None:
             result = part if sign else json_body(escapes).difference(part, max_states=MAX_STATES)
         elif sign:
