@@ -36,10 +36,12 @@ def language_of(rules: Rules) -> Language:
     productions = dict.fromkeys(
         Production(symbol[rule.name], tuple(symbol[name] for name in rule.body), rule.priority) for rule in rules.rules
     )
-    useful = Productions(len(terminals), symbol[rules.start], tuple(productions)).useful()
+    whole = Productions(len(terminals), symbol[rules.start], tuple(productions))
+    useful = whole.useful()
     parallel = rules.lexer in ("dynamic", "characters")
     return Language(
-        useful.without_empty() if parallel else useful,
+        # what a contextual lexer tries, and what conflicts, depends on rules that never end too
+        useful.without_empty() if parallel else whole if useful.rules else useful,
         tuple(_automaton(terminal) for terminal in terminals),
         frozenset(symbol[name] for name in rules.ignored),
         {} if parallel else _renamings(terminals),
