@@ -77,19 +77,20 @@ def run_every_kernel() -> None:
         machine.distance(state)
     machine.accepts(state)
     if isinstance(machine, Machine):
-        machine.network.grow_frames()
+        machine.network.grow()
     for dtype in (torch.float32, torch.bfloat16, torch.float64):
         apply_masks(torch.zeros(1, EOS + 1, dtype=dtype), [row])
 
 
 def _everything(network: Network) -> int:
-    """A declared name, any other name, and a string of counted length: between them they use every kernel."""
-    from ctrlgen.engine.network import END
+    """Members with declared and other names, a counted string and items: between them they use every kernel."""
+    from ctrlgen.engine.containers import Between, Members, Others, Slot
+    from ctrlgen.engine.network import END, ITEM, NAME, RETURN
     from ctrlgen.grammars.regex import compile_regex
 
-    name = compile_regex('[a-z]*"')
-    counted = network.lexeme(name, END, least=1, most=3)
-    names = [(b'ab"', network.literal(b"1", END)), (b'b"', None)]
-    return network.fork(
-        [network.keys(names, network.literal(b"2", END), name), network.call(counted, network.literal(b"3", END))]
-    )
+    counted = network.lexeme(compile_regex('[a-z]*"'), network.literal(b"3", END), least=1, most=3)
+    names = Others(compile_regex('[a-z]*"\\x00'), (((network.literal(b"2", END), 0),),))
+    slots = (Slot(b'ab"', ((network.literal(b"1", END), 0),)), Slot(b'b"', ()))
+    once = Between((RETURN, NAME, NAME), (RETURN, RETURN, RETURN))
+    item = network.items((), counted, 1, 1, Between((RETURN, ITEM, ITEM), (RETURN, RETURN, RETURN)), 3)
+    return network.fork([network.members(Members(slots, names, least=1, most=1), once, 4), item])

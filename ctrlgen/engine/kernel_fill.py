@@ -1,159 +1,162 @@
-"""Rows: walk the trie of the vocabulary and an automaton or a network in lock-step."""
+"""Rows: walk the trie of the vocabulary and a network in lock-step, along the bytes that are possible."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ctrlgen.engine.kernel_moves import class_ways, left_by, limits, settle, slot_ways, valued
+from ctrlgen.engine.kernel_objects import ANONYMOUS, FLAGS, OTHERS, fitting, left_beyond, narrow, slot_fits
 from ctrlgen.engine.kernel_table import (
     AFTER,
     BOUNDARY,
     BYTE,
     BYTES,
-    CALL,
+    CHILDREN,
     COUNTED,
+    COUNTED_ROW_OF,
     DEPTH,
+    DOUBTS,
+    EDGES,
     END,
-    ENTER,
     EPSILON_LIMIT,
     FINAL,
     FORK,
+    FRAMES,
     HI,
+    LABEL,
     LO,
+    NAME,
+    NAME_TABLE,
     NEED_COUNTED_REST,
-    NEED_FRAMES,
     NEED_NODE,
     NEED_REST,
     NEED_ROOM,
     NEED_ROW,
-    RANGE_HI,
-    RANGE_LO,
+    NODES,
+    NONE,
+    ONE,
+    PAIRS,
+    RECORDS,
     REST,
     REST_HI,
     REST_LO,
+    RESTS,
+    ROW_OF,
+    SIZES,
+    STATES,
+    STEP,
+    TOKENS,
     TOO_DEEP,
+    TRIE,
+    UNBUILT,
     UNKNOWN,
     UNLIMITED,
+    ZERO,
     child,
-    push_frame,
+    flat32,
+    flat64,
+    grid32,
+    grid64,
+    inner,
+    inside_of,
+    kernel,
+    letters_of,
     request,
     set_tokens,
-    unpack,
 )
 
 
-@njit(cache=True, nogil=True)
-def walk_automaton(trie, tokens, children, step, states, ranges, g, row, exits, counts, follow):
-    """Tokens that stay inside an automaton from state g, and where it may be left within a token.
+@inner
+def push(work, top, v, s, k):
+    """Put (trie node, symbol, stack) on the work stack; the new top."""
+    work[top, 0], work[top, 1], work[top, 2] = v, s, k
+    return top + 1
 
-    Sets the bits of row; writes to counts[t] (uint8, capped at 254) the characters that token t takes, begun
-    ones included, unless it ends where the automaton accepts; if follow, writes (trie node, characters) to exits[n]
-    for each node where the automaton accepts. Returns the number of exits, which may exceed the room in exits:
-    call again with more.
+
+@inner
+def push_settled(table, work, top, v, s, k):
+    """The same for what a configuration settles to; the new top or a request."""
+    s, k, code = settle(table, s, k)
+    return code if code < 0 else push(work, top, v, s, k)
+
+
+@inner
+def push_ways(table, work, top, v, k, slot, first, end):
+    """Put what follows a name of the object of frame k on the work stack; the new top or a request."""
+    if end - first > work.shape[0] - 600 - top:
+        return request(NEED_ROOM, ZERO)
+    for w in range(first, end):
+        s, following, code = valued(table, k, slot, NONE, w)
+        if code < 0:
+            return code
+        if code == 0:
+            top = push(work, top, v, s, following)
+    return top
+
+
+@inner
+def from_root(table, g, k, row, work, top):
+    """Tokens that begin in state g of an automaton whose frame is k; the new top or a request.
+
+    They are looked up: the row of those that stay inside, and the tries of what may follow, which are put on work.
     """
-    n = 0
-    depth_state = np.empty(512, np.int32)
-    depth_count = np.empty(512, np.int32)
-    if ranges.shape[0] and states[g, RANGE_HI] - states[g, RANGE_LO] >= 0:
-        live = 0
-        for e in range(states[g, RANGE_LO], states[g, RANGE_HI]):
-            live += ranges[e, 1] - ranges[e, 0] + 1
-    else:
-        live = 256
-    top = np.int64(0)
-    end_all = np.int64(trie[0, AFTER])
-    depth_state[0], depth_count[0] = g, 0
-    if live > 24:
-        firsts, last = np.int64(0), np.int64(1)
-    else:
-        firsts, last = np.int64(states[g, RANGE_LO]), np.int64(states[g, RANGE_HI])
-    for e in range(firsts, last):
-        # a narrow state walks only the subtrees of its own bytes, a wide one everything
-        low, high = (0, 0) if live > 24 else (ranges[e, 0], ranges[e, 1])
-        for byte in range(low, high + 1):
-            if live > 24:
-                i, end = top + 1, end_all
-            else:
-                i = child(trie, children, 0, byte)
-                if i < 0:
-                    continue
-                end = np.int64(trie[i, AFTER])
-            while i < end:
-                d = trie[i, DEPTH]
-                p = depth_state[d - 1]
-                q = step[p, trie[i, BYTE]]
-                if q < 0:
-                    i = np.int64(trie[i, AFTER])
-                    continue
-                c = depth_count[d - 1] + states[q, BOUNDARY]
-                depth_state[d], depth_count[d] = q, c
-                shown = c if states[q, BOUNDARY] == 1 else c + 1
-                for j in range(trie[i, LO], trie[i, HI]):
-                    t = tokens[j]
-                    row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
-                    if states[q, FINAL] == 0:
-                        counts[t] = min(shown, 254)
-                if follow and states[q, FINAL] == 1:
-                    if n < exits.shape[0]:
-                        exits[n, 0], exits[n, 1] = i, depth_count[d - 1]
-                    n += 1
-                i += 1
-    return n
-
-
-@njit(cache=True, nogil=True)
-def from_root(table, g, back, parent, least, most, row, work, top):
-    """Tokens that begin in state g of an automaton whose frame is (back, parent, least, most).
-
-    They are looked up: the row of those that stay inside, and the tries of what may follow, which are put on
-    work[top:] as (trie node, back, parent). Returns the new top, or a request.
-    """
-    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
-     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
-    longest = counted_row_of.shape[1] - 1
-    bottom = back == 0 and parent == 0
+    states = grid32(table, STATES)
+    longest = table[COUNTED_ROW_OF, 2] - 1
+    least, most = limits(table, k)
     if least <= 0 and (most < 0 or most >= longest):
-        r, rest = row_of[g], states[g, REST]
+        r, rest = np.int64(flat32(table, ROW_OF)[g]), np.int64(states[g, REST])
         if r < 0:
             return request(NEED_ROW, g * 256 + UNLIMITED)
-        if rest == UNKNOWN and not bottom:
+        if rest == UNKNOWN and k != 0:
             return request(NEED_REST, g)
-        if rest >= 0 and not bottom:
-            set_tokens(trie, tokens, rest, row)
-            work[top, 0], work[top, 1], work[top, 2] = rest, back, parent
-            top += 1
+        if rest >= 0 and k != 0:
+            s, parent = left_by(grid64(table, NODES), grid64(table, FRAMES), k)
+            top = push_settled(table, work, top, rest, s, parent)
+            if top < 0:
+                return top
     else:
         allowed = longest if most < 0 or most > longest else most
-        r = np.int32(-1) if states[g, COUNTED] < 0 else counted_row_of[states[g, COUNTED], allowed]
+        counted = np.int64(states[g, COUNTED])
+        r = NONE if counted < 0 else np.int64(grid32(table, COUNTED_ROW_OF)[counted, allowed])
         if r < 0:
             return request(NEED_ROW, g * 256 + allowed)
         if states[g, REST_LO] < 0:
             return request(NEED_COUNTED_REST, g)
         if states[g, REST_HI] - states[g, REST_LO] > work.shape[0] - 600 - top:
-            return request(NEED_ROOM, 0)
+            return request(NEED_ROOM, ZERO)
+        rests = grid32(table, RESTS)
+        s, parent = left_by(grid64(table, NODES), grid64(table, FRAMES), k)
+        s, parent, code = settle(table, s, parent)
+        if code < 0:
+            return code
+        trie, tokens = grid32(table, TRIE), flat32(table, TOKENS)
         for j in range(states[g, REST_LO], states[g, REST_HI]):
             c = rests[j, 0]
             if c >= least and (most < 0 or c <= most):
                 set_tokens(trie, tokens, rests[j, 1], row)
-                work[top, 0], work[top, 1], work[top, 2] = rests[j, 1], back, parent
-                top += 1
+                top = push(work, top, np.int64(rests[j, 1]), s, parent)
+    inside = inside_of(table)
     for w in range(row.shape[0]):
         row[w] |= inside[r, w]
-    return np.int64(top)
+    return top
 
 
-@njit(cache=True, nogil=True)
-def below(table, v, g, back, parent, least, most, row, work, top):
+@inner
+def below(table, v, g, k, row, work, top):
     """The same for tokens below trie node v, where the automaton is in state g: they are walked."""
-    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
-     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
-    depth_state = np.empty(512, np.int32)
-    depth_count = np.empty(512, np.int32)
+    trie, tokens = grid32(table, TRIE), flat32(table, TOKENS)
+    step, states = grid32(table, STEP), grid32(table, STATES)
+    depth_state, depth_count = np.empty(512, np.int32), np.empty(512, np.int32)
     room = work.shape[0] - 600
-    bottom = back == 0 and parent == 0
+    least, most = limits(table, k)
     counted = least > 0 or most >= 0
+    back, parent = left_by(grid64(table, NODES), grid64(table, FRAMES), k)
+    if k != 0:
+        back, parent, code = settle(table, back, parent)
+        if code < 0:
+            return code
     depth_state[trie[v, DEPTH]], depth_count[trie[v, DEPTH]] = g, 0
-    i, end = np.int64(v) + 1, trie[v, AFTER]
+    i, end = v + 1, np.int64(trie[v, AFTER])
     while i < end:
         d = trie[i, DEPTH]
         p = depth_state[d - 1]
@@ -161,9 +164,9 @@ def below(table, v, g, back, parent, least, most, row, work, top):
         if q >= 0 and counted:
             if states[q, FINAL] == 1:
                 if depth_count[d - 1] < least:
-                    q = -1
+                    q = np.int32(-1)
             elif states[p, BOUNDARY] == 1 and most >= 0 and depth_count[d - 1] >= most:
-                q = -1
+                q = np.int32(-1)
         if q < 0:
             i = np.int64(trie[i, AFTER])
             continue
@@ -172,155 +175,282 @@ def below(table, v, g, back, parent, least, most, row, work, top):
         for j in range(trie[i, LO], trie[i, HI]):
             t = tokens[j]
             row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
-        if states[q, FINAL] == 1 and not bottom:
+        if states[q, FINAL] == 1 and k != 0 and trie[i, AFTER] > i + 1:
             if top > room:
-                return request(NEED_ROOM, 0)
-            work[top, 0], work[top, 1], work[top, 2] = i, back, parent
-            top += 1
+                return request(NEED_ROOM, ZERO)
+            top = push(work, top, i, back, parent)
         i += 1
-    return np.int64(top)
+    return top
 
 
-@njit(cache=True, nogil=True)
-def fill(table, start, symbol, stack, row, work):
-    """Set the bits of all tokens below trie node start allowed from a configuration there.
+# names of members
+
+
+@inner
+def block(table, c, row, marks, clear):
+    """No other name may go through trie node c: clear its tokens and those below, or mark it. 0 or a request."""
+    trie, tokens = grid32(table, TRIE), flat32(table, TOKENS)
+    if clear:
+        for i in range(trie[c, LO], trie[trie[c, AFTER] - 1, HI]):
+            row[tokens[i] >> 5] &= ~(np.uint32(1) << np.uint32(tokens[i] & 31))
+    elif marks[0] + 2 < marks.shape[0]:
+        marks[0] += 1
+        marks[marks[0]] = c
+    else:
+        return request(TOO_DEEP, ZERO)
+    return ZERO
+
+
+@inner
+def declared(table, v, n, row, work, top, marks, clear):
+    """Tokens below trie node v that read declared names on from frame n; the new top or a request.
+
+    Where a declared name ends, or where no other name is left, trie nodes are blocked for other names (see ``block``).
+    """
+    trie, tokens, children = grid32(table, TRIE), flat32(table, TOKENS), grid32(table, CHILDREN)
+    names, letters, frames = grid64(table, NAME_TABLE), letters_of(table), grid64(table, FRAMES)
+    step = grid32(table, STEP)
+    k = frames[n, 1]
+    r = frames[k, 2]
+    begun = grid64(table, PAIRS)[frames[n, 2], 2]
+    pending = np.empty((1024, 5), np.int64)
+    pending[0, 0], pending[0, 1], pending[0, 2], pending[0, 3], pending[0, 4] = v, frames[n, 3], frames[n, 4], begun, frames[n, 5]
+    open_ = ONE
+    while open_ > 0:
+        open_ -= 1
+        u, low, high, depth = pending[open_, 0], pending[open_, 1], pending[open_, 2], pending[open_, 3]
+        q = pending[open_, 4]
+        while low < high:
+            byte = letters[names[low, 0] + depth]
+            following, after = narrow(table, low, high, depth, byte)
+            low = after
+            c = child(trie, children, u, byte)
+            if c < 0:
+                continue
+            if after - following == 1 and names[following, 1] - names[following, 0] == depth + 1:
+                code = block(table, c, row, marks, clear)
+                if code < 0:
+                    return code
+                if slot_fits(table, r, names[following, 2]):
+                    set_tokens(trie, tokens, c, row)
+                    first, end = slot_ways(table, k, names[following, 2])
+                    top = push_ways(table, work, top, c, k, names[following, 2], first, end)
+                    if top < 0:
+                        return top
+                continue
+            p = np.int64(step[q, byte]) if q >= 0 else NONE
+            if p >= 0:
+                at = names[following, 0]
+                rest = letters[at + begun : at + depth + 1]
+                if left_beyond(table, n, rest, depth + 1 - begun, following, after, p) <= 0:
+                    code = block(table, c, row, marks, clear)
+                    if code < 0:
+                        return code
+                    p = NONE
+            if fitting(table, r, following, after):
+                set_tokens(trie, tokens, c, row)
+            if trie[c, AFTER] > c + 1:
+                if open_ >= pending.shape[0] - 1:
+                    more = np.empty((2 * pending.shape[0], 5), np.int64)
+                    more[: pending.shape[0]] = pending
+                    pending = more
+                pending[open_, 0], pending[open_, 1], pending[open_, 2] = c, following, after
+                pending[open_, 3], pending[open_, 4] = depth + 1, p
+                open_ += 1
+    return top
+
+
+@inner
+def repeated(table, v, n, row, marks, clear):
+    """Block, for other names, the trie nodes below v where a name ends that the object has had. 0 or a request."""
+    trie, children, step = grid32(table, TRIE), grid32(table, CHILDREN), grid32(table, STEP)
+    frames, pairs, records = grid64(table, FRAMES), grid64(table, PAIRS), flat64(table, RECORDS)
+    text = frames[n, 2]
+    names = records[frames[frames[n, 1], 2] + OTHERS]
+    rest = np.empty(512, np.uint8)
+    while names > 0:
+        name = pairs[names, 1] - 256
+        names = pairs[names, 0]
+        size = pairs[name, 2] - pairs[text, 2]
+        if size <= 0 or size >= rest.shape[0]:  # no token is as long
+            continue
+        for i in range(size - 1, -1, -1):
+            rest[i] = pairs[name, 1]
+            name = pairs[name, 0]
+        if name != text:
+            continue
+        c, q, low, high = v, frames[n, 5], frames[n, 3], frames[n, 4]
+        for i in range(size):
+            c = child(trie, children, c, rest[i])
+            if c < 0:
+                break
+            q = np.int64(step[q, rest[i]])
+            if low < high:
+                low, high = narrow(table, low, high, pairs[text, 2] + i, rest[i])
+            if i == size - 1 or left_beyond(table, n, rest, i + 1, low, high, q) <= 0:
+                code = block(table, c, row, marks, clear)
+                if code < 0:
+                    return code
+                break
+    return ZERO
+
+
+@inner
+def others_from_root(table, n, row, work, top):
+    """Tokens that read a name on that is neither declared nor used, from the root; the new top or a request."""
+    frames, states, rests = grid64(table, FRAMES), grid32(table, STATES), grid32(table, RESTS)
+    g, k = frames[n, 5], frames[n, 1]
+    r = np.int64(flat32(table, ROW_OF)[g])
+    if r < 0:
+        return request(NEED_ROW, g * 256 + UNLIMITED)
+    if states[g, REST_LO] < 0:
+        return request(NEED_COUNTED_REST, g)
+    for j in range(states[g, REST_LO], states[g, REST_HI]):  # one for each class of names
+        first, end = class_ways(table, k, np.int64(rests[j, 0]))
+        top = push_ways(table, work, top, np.int64(rests[j, 1]), k, NONE, first, end)
+        if top < 0:
+            return top
+    inside = inside_of(table)
+    for w in range(row.shape[0]):
+        row[w] |= inside[r, w]
+    return top
+
+
+@inner
+def others_below(table, v, n, row, work, top, marks):
+    """The same below trie node v, without the nodes marked: they are walked."""
+    trie, tokens = grid32(table, TRIE), flat32(table, TOKENS)
+    step, states, frames = grid32(table, STEP), grid32(table, STATES), grid64(table, FRAMES)
+    depth_state = np.empty(512, np.int32)
+    depth_state[trie[v, DEPTH]] = frames[n, 5]
+    k = frames[n, 1]
+    marked = marks[1 : marks[0] + 1]
+    marked.sort()
+    m = ZERO
+    i, end = v + 1, np.int64(trie[v, AFTER])
+    while i < end:
+        while m < marked.shape[0] and marked[m] < i:
+            m += 1
+        d = trie[i, DEPTH]
+        q = step[depth_state[d - 1], trie[i, BYTE]]
+        if q < 0 or (m < marked.shape[0] and marked[m] == i):
+            i = np.int64(trie[i, AFTER])
+            continue
+        depth_state[d] = q
+        for j in range(trie[i, LO], trie[i, HI]):
+            t = tokens[j]
+            row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+        if states[q, FINAL] == 1 and trie[i, AFTER] > i + 1:
+            first, last = class_ways(table, k, np.int64(states[q, LABEL]))
+            top = push_ways(table, work, top, i, k, NONE, first, last)
+            if top < 0:
+                return top
+        i += 1
+    return top
+
+
+@inner
+def doubt(table, n):
+    """Note if a token may hold two names, of which the first is not followed byte by byte: they may be the same."""
+    frames = grid64(table, FRAMES)
+    if flat64(table, RECORDS)[frames[frames[n, 1], 2] + FLAGS] >= ANONYMOUS:
+        flat64(table, SIZES)[DOUBTS] = 1
+
+
+@inner
+def fill_name(table, v, n, row, work, top, patching):
+    """Tokens below trie node v that read the name of frame n on; the new top or a request.
+
+    patching: row holds the row of any other name from the root already, and is mended.
+    """
+    frames = grid64(table, FRAMES)
+    doubt(table, n)
+    marks = np.zeros(1 if patching else 2048, np.int64)
+    if frames[n, 2] >= 0:
+        if frames[n, 5] >= 0:
+            code = repeated(table, v, n, row, marks, patching)
+            if code < 0:
+                return code
+        top = declared(table, v, n, row, work, top, marks, patching)
+        if top < 0:
+            return top
+    if frames[n, 5] < 0 or patching:
+        return top
+    if v == 0:
+        # nothing is marked: who asks for other rows from the root has them patched
+        return others_from_root(table, n, row, work, top)
+    return others_below(table, v, n, row, work, top, marks)
+
+
+@kernel
+def fill(table, symbol, stack, row, patching, work):
+    """Set the bits of all tokens allowed from a configuration.
+
+    patching: the configuration is a name with declared or used names in its way, and row holds that of any other name.
 
     Returns 1 if the text may end there, 0 if not, or a request.
     """
-    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
-     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
+    trie, tokens, children = grid32(table, TRIE), flat32(table, TOKENS), grid32(table, CHILDREN)
+    nodes, edges, frames, states = grid64(table, NODES), grid64(table, EDGES), grid64(table, FRAMES), grid32(table, STATES)
     room = work.shape[0] - 600
-    work[0, 0], work[0, 1], work[0, 2] = start, symbol, stack
-    top = np.int64(1)
-    steps = 0
-    may_end = np.int64(0)
+    symbol, stack, code = settle(table, symbol, stack)
+    if code < 0:
+        return code
+    top = push(work, ZERO, ZERO, symbol, stack)
+    steps, may_end = ZERO, ZERO
     while top > 0:
         top -= 1
         v, s, k = work[top, 0], work[top, 1], work[top, 2]
         steps += 1
         if top > room:
-            return request(NEED_ROOM, 0)
+            return request(NEED_ROOM, ZERO)
         if steps > EPSILON_LIMIT:
-            return request(TOO_DEEP, 0)
+            return request(TOO_DEEP, ZERO)
         if s < 0:
             g = ~s
-            back, parent, least, most = frames[k, 0], frames[k, 1], frames[k, 2], frames[k, 3]
-            bottom = back == 0 and parent == 0
-            if states[g, FINAL] == 1 and not bottom:
-                work[top, 0], work[top, 1], work[top, 2] = v, back, parent
-                top += 1
-            elif states[g, FINAL] == 1 and v == start:
-                may_end = np.int64(1)
+            if states[g, FINAL] == 1:
+                if k != 0:
+                    back, parent = left_by(nodes, frames, k)
+                    least, most = limits(table, k)
+                    if least <= 0:
+                        top = push_settled(table, work, top, v, back, parent)
+                        if top < 0:
+                            return top
+                elif v == 0:
+                    may_end = ONE
             if v == 0:
-                top = from_root(table, g, back, parent, least, most, row, work, top)
+                top = from_root(table, g, k, row, work, top)
             else:
-                top = below(table, v, g, back, parent, least, most, row, work, top)
-            if top < 0:
-                return top
-            continue
-        kind = nodes[s, 0]
-        if kind == BYTES:
-            base = nodes[s, 3]
-            if base < 0:
-                for e in range(nodes[s, 1], nodes[s, 2]):
-                    target = edges[e, 2]
-                    for byte in range(edges[e, 0], edges[e, 1] + 1):
-                        c = child(trie, children, v, byte)
-                        if c >= 0:
-                            for i in range(trie[c, LO], trie[c, HI]):
-                                t = tokens[i]
-                                row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
-                            if trie[c, AFTER] > c + 1:
-                                work[top, 0], work[top, 1], work[top, 2] = c, target, k
-                                top += 1
-            else:
-                other = push_frame(frames, buckets, sizes, nodes[s, 4], k, 0, -1)
-                if other < 0:
-                    return request(NEED_FRAMES, 0)
-                c, end = np.int64(v) + 1, trie[v, AFTER]
-                while c < end:
-                    byte = trie[c, BYTE]
-                    target, found = -1, False
-                    for e in range(nodes[s, 1], nodes[s, 2]):
-                        if edges[e, 0] <= byte <= edges[e, 1]:
-                            target, found = edges[e, 2], True
-                            break
-                    if found:
-                        if target >= 0:
-                            set_tokens(trie, tokens, c, row)
-                            work[top, 0], work[top, 1], work[top, 2] = c, target, k
-                            top += 1
-                    else:
-                        q = step[base, byte]
-                        if q >= 0:
-                            set_tokens(trie, tokens, c, row)
-                            work[top, 0], work[top, 1], work[top, 2] = c, ~q, other
-                            top += 1
-                    c = np.int64(trie[c, AFTER])
-        elif kind == CALL:
-            if nodes[s, 2] == 0:
-                inner = k
-            else:
-                inner = push_frame(frames, buckets, sizes, nodes[s, 2], k, 0, -1)
-                if inner < 0:
-                    return request(NEED_FRAMES, 0)
-            work[top, 0], work[top, 1], work[top, 2] = v, nodes[s, 1], inner
-            top += 1
-        elif kind == ENTER:
-            inner = push_frame(frames, buckets, sizes, nodes[s, 2], k, nodes[s, 3], nodes[s, 4])
-            if inner < 0:
-                return request(NEED_FRAMES, 0)
-            work[top, 0], work[top, 1], work[top, 2] = v, ~nodes[s, 1], inner
-            top += 1
-        elif kind == FORK:
-            if nodes[s, 2] - nodes[s, 1] > room - top:
-                return request(NEED_ROOM, 0)
+                top = below(table, v, g, k, row, work, top)
+        elif nodes[s, 0] == BYTES:
             for e in range(nodes[s, 1], nodes[s, 2]):
-                work[top, 0], work[top, 1], work[top, 2] = v, edges[e, 2], k
-                top += 1
-        elif kind == END:
-            if k > 0:
-                work[top, 0], work[top, 1], work[top, 2] = v, frames[k, 0], frames[k, 1]
-                top += 1
-            elif v == start:
-                may_end = np.int64(1)
-        else:
+                for byte in range(edges[e, 0], edges[e, 1] + 1):
+                    c = child(trie, children, v, byte)
+                    if c >= 0:
+                        for i in range(trie[c, LO], trie[c, HI]):
+                            t = tokens[i]
+                            row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+                        if trie[c, AFTER] > c + 1:
+                            top = push_settled(table, work, top, c, edges[e, 2], k)
+                            if top < 0:
+                                return top
+        elif nodes[s, 0] == FORK:
+            if nodes[s, 2] - nodes[s, 1] > room - top:
+                return request(NEED_ROOM, ZERO)
+            for e in range(nodes[s, 1], nodes[s, 2]):
+                top = push_settled(table, work, top, v, edges[e, 2], k)
+                if top < 0:
+                    return top
+        elif nodes[s, 0] == NAME:
+            top = fill_name(table, v, k, row, work, top, patching)
+            patching = False
+        elif nodes[s, 0] == END:
+            if v == 0:
+                may_end = ONE
+        elif nodes[s, 0] == UNBUILT:
             return request(NEED_NODE, s)
+        if top < 0:
+            return top
     return may_end
 
 
-@njit(cache=True, nogil=True)
-def patch(table, symbol, stack, row, work):
-    """Turn the row of a key's base (any other key) into the row of a node that also leads to declared names.
-
-    Where the node's own bytes lead to a node with a base of its own the row is right already; elsewhere the
-    subtree is cleared and walked again. Returns 0 or a request.
-    """
-    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
-     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
-    pending = np.empty((8192, 2), np.int32)  # at most 256 for each byte of a name
-    pending[0, 0], pending[0, 1] = 0, symbol
-    n = 1
-    while n > 0:
-        n -= 1
-        v, s = pending[n, 0], pending[n, 1]
-        for e in range(nodes[s, 1], nodes[s, 2]):
-            c = child(trie, children, v, edges[e, 0])
-            if c < 0:
-                continue
-            target = edges[e, 2]
-            if target >= 0 and nodes[target, 0] == BYTES and nodes[target, 3] >= 0:
-                if n >= 8190:
-                    return request(TOO_DEEP, 0)
-                pending[n, 0], pending[n, 1] = c, target
-                n += 1
-                continue
-            for i in range(trie[c, LO], trie[trie[c, AFTER] - 1, HI]):
-                t = tokens[i]
-                row[t >> 5] &= ~(np.uint32(1) << np.uint32(t & 31))
-            if target >= 0:
-                set_tokens(trie, tokens, c, row)
-                code = fill(table, c, target, stack, row, work)
-                if code < 0:
-                    return code
-    return np.int64(0)

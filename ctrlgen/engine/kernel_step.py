@@ -2,60 +2,38 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-
+from ctrlgen.engine.kernel_moves import class_ways, left_by, limits, settle, slot_ways, valued
+from ctrlgen.engine.kernel_objects import A_SLOT, AN_OTHER, GOES_ON, name_step
 from ctrlgen.engine.kernel_table import (
     BOUNDARY,
     BYTES,
-    CALL,
+    EDGES,
     END,
-    ENTER,
     EPSILON_LIMIT,
     FINAL,
     FORK,
-    LEAF,
-    NEED_FRAMES,
+    FRAMES,
+    NAME,
     NEED_NODE,
     NEED_ROOM,
+    NODES,
+    NONE,
+    ONE,
+    STATES,
+    STEP,
     TOO_DEEP,
     UNBUILT,
+    ZERO,
+    grid32,
+    grid64,
+    inner,
+    kernel,
     push_frame,
     request,
-    unpack,
 )
 
 
-@njit(cache=True, nogil=True)
-def settle(nodes, edges, states, frames, buckets, sizes, s, k):
-    """Follow the moves without a byte that leave no choice, so that equal configurations look equal.
-
-    Returns (symbol, stack, 0) or (_, _, -1) where there is no room for a frame.
-    """
-    for _ in range(10_000):
-        if s < 0:
-            if states[~s, LEAF] == 0 or (frames[k, 0] == 0 and frames[k, 1] == 0):
-                break
-            s, k = frames[k, 0], frames[k, 1]
-            continue
-        kind = nodes[s, 0]
-        if kind == CALL:
-            if nodes[s, 2] != 0:
-                k = push_frame(frames, buckets, sizes, nodes[s, 2], k, 0, -1)
-            s = nodes[s, 1]
-        elif kind == ENTER:
-            k = push_frame(frames, buckets, sizes, nodes[s, 2], k, nodes[s, 3], nodes[s, 4])
-            s = ~nodes[s, 1]
-        elif kind == END and k > 0:
-            s, k = frames[k, 0], frames[k, 1]
-        else:
-            break
-        if k < 0:
-            return s, k, -1
-    return s, k, 0
-
-
-@njit(cache=True, nogil=True)
+@inner
 def add(seen, n, s, k):
     """Append configuration (s, k) to seen[0:n] unless it is there; the new n."""
     for i in range(n):
@@ -65,102 +43,132 @@ def add(seen, n, s, k):
     return n + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
+def counted_step(table, g, q, k):
+    """The frame after a step from state g to q of a string that counts its characters; -1: refused; or a request."""
+    states, frames = grid32(table, STATES), grid64(table, FRAMES)
+    least, most = frames[k, 2], frames[k, 3]
+    if states[q, FINAL] == 1:
+        return NONE if least > 0 else k
+    if states[g, BOUNDARY] == 1 and most == 0:
+        return NONE
+    if states[q, BOUNDARY] == 0:
+        return k
+    return push_frame(table, frames[k, 0], frames[k, 1], max(least - 1, ZERO), max(most - 1, NONE), ZERO, ZERO)
+
+
+@inner
+def add_settled(table, after, m, s, k):
+    """Append a configuration, settled; the new number or a request."""
+    s, k, code = settle(table, s, k)
+    return code if code < 0 else add(after, m, s, k)
+
+
+@inner
+def add_ways(table, after, m, k, slot, text, first, end):
+    """Append what follows a finished name; the new number or a request."""
+    for w in range(first, end):
+        s, following, code = valued(table, k, slot, text, w)
+        if code < 0:
+            return code
+        if code == 0:
+            m = add(after, m, s, following)
+    return m
+
+
+@inner
+def read(table, s, k, byte, after, m, work):
+    """Append to after[0:m] the configurations after one byte from (s, k); the new number or a request."""
+    nodes, edges, frames = grid64(table, NODES), grid64(table, EDGES), grid64(table, FRAMES)
+    states, step = grid32(table, STATES), grid32(table, STEP)
+    room = min(after.shape[0], work.shape[0]) - 8
+    work[0, 0], work[0, 1] = s, k
+    top, steps = ONE, ZERO
+    while top > 0:
+        top -= 1
+        s, k = work[top, 0], work[top, 1]
+        steps += 1
+        if steps > EPSILON_LIMIT:
+            return request(TOO_DEEP, ZERO)
+        if top > room or m > room:
+            return request(NEED_ROOM, ZERO)
+        if s < 0:
+            g = ~s
+            if states[g, FINAL] == 1 and k != 0:
+                back, parent = left_by(nodes, frames, k)
+                back, parent, code = settle(table, back, parent)
+                if code < 0:
+                    return code
+                work[top, 0], work[top, 1] = back, parent
+                top += 1
+            q = step[g, byte]
+            if q < 0:
+                continue
+            least, most = limits(table, k)
+            if least > 0 or most >= 0:
+                k = counted_step(table, g, q, k)
+                if k == -1:
+                    continue
+                if k < 0:
+                    return k
+            m = add_settled(table, after, m, ~np_int(q), k)
+        elif nodes[s, 0] == BYTES:
+            for e in range(nodes[s, 1], nodes[s, 2]):
+                if edges[e, 0] <= byte <= edges[e, 1]:
+                    m = add_settled(table, after, m, edges[e, 2], k)
+                    break
+        elif nodes[s, 0] == FORK:
+            if nodes[s, 2] - nodes[s, 1] > room - top:
+                return request(NEED_ROOM, ZERO)
+            for e in range(nodes[s, 1], nodes[s, 2]):
+                inner_s, inner_k, code = settle(table, edges[e, 2], k)
+                if code < 0:
+                    return code
+                work[top, 0], work[top, 1] = inner_s, inner_k
+                top += 1
+        elif nodes[s, 0] == NAME:
+            outcome, value, text = name_step(table, k, byte)
+            if value < 0:
+                return value
+            if outcome == GOES_ON:
+                m = add(after, m, s, value)
+            elif outcome == A_SLOT:
+                first, end = slot_ways(table, frames[k, 1], value)
+                m = add_ways(table, after, m, frames[k, 1], value, text, first, end)
+            elif outcome == AN_OTHER:
+                first, end = class_ways(table, frames[k, 1], value)
+                m = add_ways(table, after, m, frames[k, 1], NONE, text, first, end)
+        elif nodes[s, 0] == UNBUILT:
+            return request(NEED_NODE, s)
+        if m < 0:
+            return m
+    return m
+
+
+@inner
+def np_int(value):
+    """An int64."""
+    return ZERO + value
+
+
+@kernel
 def advance(table, current, n, text, after, work):
     """Configurations after the bytes of text, from current[0:n]: how many are in after, or a request.
 
-    current, after and work are int32[room, 2 or 3]; current is overwritten. The result is sorted and settled.
+    current, after and work are int64[room, 2 or 3]; current is overwritten. The result is sorted and settled.
     """
-    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
-     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
-    room = min(after.shape[0], work.shape[0]) - 8
     for position in range(text.shape[0]):
-        byte = np.int64(text[position])
-        m = 0
+        byte = ZERO + text[position]
+        m = ZERO
         for at in range(n):
-            work[0, 0], work[0, 1] = current[at, 0], current[at, 1]
-            top = 1
-            steps = 0
-            while top > 0:
-                top -= 1
-                s, k = np.int64(work[top, 0]), np.int64(work[top, 1])
-                steps += 1
-                if steps > EPSILON_LIMIT:
-                    return request(TOO_DEEP, 0)
-                if top > room or m > room:
-                    return request(NEED_ROOM, 0)
-                target, stack = np.int64(0), k
-                moved = False
-                if s < 0:
-                    g = ~s
-                    back, parent, least, most = frames[k, 0], frames[k, 1], frames[k, 2], frames[k, 3]
-                    if states[g, FINAL] == 1 and not (back == 0 and parent == 0):
-                        work[top, 0], work[top, 1] = back, parent
-                        top += 1
-                    q = step[g, byte]
-                    if q >= 0 and (least > 0 or most >= 0):
-                        if states[q, FINAL] == 1:
-                            if least > 0:
-                                q = -1
-                        else:
-                            if states[g, BOUNDARY] == 1 and most == 0:
-                                q = -1
-                            elif states[q, BOUNDARY] == 1:
-                                stack = push_frame(
-                                    frames, buckets, sizes, back, parent, max(least - 1, 0), max(most - 1, -1)
-                                )
-                                if stack < 0:
-                                    return request(NEED_FRAMES, 0)
-                    if q >= 0:
-                        target, moved = np.int64(~q), True
-                else:
-                    kind = nodes[s, 0]
-                    if kind == BYTES:
-                        found = False
-                        for e in range(nodes[s, 1], nodes[s, 2]):
-                            if edges[e, 0] <= byte <= edges[e, 1]:
-                                found = True
-                                target, moved = np.int64(edges[e, 2]), edges[e, 2] >= 0
-                                break
-                        base = nodes[s, 3]
-                        if not found and base >= 0 and step[base, byte] >= 0:
-                            stack = push_frame(frames, buckets, sizes, nodes[s, 4], k, 0, -1)
-                            if stack < 0:
-                                return request(NEED_FRAMES, 0)
-                            target, moved = np.int64(~step[base, byte]), True
-                    elif kind in (CALL, ENTER):
-                        inner = k
-                        if kind == ENTER:
-                            inner = push_frame(frames, buckets, sizes, nodes[s, 2], k, nodes[s, 3], nodes[s, 4])
-                        elif nodes[s, 2] != 0:
-                            inner = push_frame(frames, buckets, sizes, nodes[s, 2], k, 0, -1)
-                        if inner < 0:
-                            return request(NEED_FRAMES, 0)
-                        work[top, 0] = nodes[s, 1] if kind == CALL else ~nodes[s, 1]
-                        work[top, 1] = inner
-                        top += 1
-                    elif kind == FORK:
-                        if nodes[s, 2] - nodes[s, 1] > room - top:
-                            return request(NEED_ROOM, 0)
-                        for e in range(nodes[s, 1], nodes[s, 2]):
-                            work[top, 0], work[top, 1] = edges[e, 2], k
-                            top += 1
-                    elif kind == END:
-                        if k > 0:
-                            work[top, 0], work[top, 1] = frames[k, 0], frames[k, 1]
-                            top += 1
-                    else:
-                        return request(NEED_NODE, s)
-                if moved:
-                    target, stack, code = settle(nodes, edges, states, frames, buckets, sizes, target, stack)
-                    if code < 0:
-                        return request(NEED_FRAMES, 0)
-                    m = add(after, m, target, stack)
+            m = read(table, current[at, 0], current[at, 1], byte, after, m, work)
+            if m < 0:
+                return m
         if m == 0:
-            return np.int64(0)
+            return ZERO
         if position + 1 < text.shape[0]:
             if m > current.shape[0]:
-                return request(NEED_ROOM, 0)
+                return request(NEED_ROOM, ZERO)
             for i in range(m):
                 current[i, 0], current[i, 1] = after[i, 0], after[i, 1]
         n = m
@@ -170,57 +178,55 @@ def advance(table, current, n, text, after, work):
             after[j + 1, 0], after[j + 1, 1] = after[j, 0], after[j, 1]
             j -= 1
         after[j + 1, 0], after[j + 1, 1] = s, k
-    return np.int64(n)
+    return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def settled(table, s, k, after):
+    """Write the configuration that (s, k) settles to into after[0]; 1 or a request."""
+    return add_settled(table, after, ZERO, s, k)
+
+
+@kernel
 def accepts(table, symbol, stack, work):
     """1 if the text may end at this configuration, 0 if not, or a request."""
-    (trie, tokens, children, step, states, ranges, row_of, inside, counted_row_of, rests,
-     nodes, edges, frames, buckets, sizes) = unpack(table)  # fmt: skip
+    nodes, edges, frames, states = grid64(table, NODES), grid64(table, EDGES), grid64(table, FRAMES), grid32(table, STATES)
     work[0, 0], work[0, 1] = symbol, stack
-    top, steps = 1, 0
+    top, steps = ONE, ZERO
     room = work.shape[0] - 8
     while top > 0:
         top -= 1
         steps += 1
         if steps > EPSILON_LIMIT:
-            return request(TOO_DEEP, 0)
-        s, k = np.int64(work[top, 0]), np.int64(work[top, 1])
+            return request(TOO_DEEP, ZERO)
+        s, k, code = settle(table, work[top, 0], work[top, 1])
+        if code < 0:
+            return code
         if s < 0:
             if states[~s, FINAL] == 0:
                 continue
-            if frames[k, 0] == 0 and frames[k, 1] == 0:
-                return np.int64(1)
-            work[top, 0], work[top, 1] = frames[k, 0], frames[k, 1]
+            if k == 0:
+                return ONE
+            work[top, 0], work[top, 1] = left_by(nodes, frames, k)
             top += 1
-            continue
-        kind = nodes[s, 0]
-        if kind == CALL:
-            inner = k
-            if nodes[s, 2] != 0:
-                inner = push_frame(frames, buckets, sizes, nodes[s, 2], k, 0, -1)
-            if inner < 0:
-                return request(NEED_FRAMES, 0)
-            work[top, 0], work[top, 1] = nodes[s, 1], inner
-            top += 1
-        elif kind == ENTER:
-            inner = push_frame(frames, buckets, sizes, nodes[s, 2], k, nodes[s, 3], nodes[s, 4])
-            if inner < 0:
-                return request(NEED_FRAMES, 0)
-            work[top, 0], work[top, 1] = ~nodes[s, 1], inner
-            top += 1
-        elif kind == FORK:
+        elif nodes[s, 0] == FORK:
             if nodes[s, 2] - nodes[s, 1] > room - top:
-                return request(NEED_ROOM, 0)
+                return request(NEED_ROOM, ZERO)
             for e in range(nodes[s, 1], nodes[s, 2]):
                 work[top, 0], work[top, 1] = edges[e, 2], k
                 top += 1
-        elif kind == END:
-            if k == 0:
-                return np.int64(1)
-            work[top, 0], work[top, 1] = frames[k, 0], frames[k, 1]
-            top += 1
-        elif kind == UNBUILT:
+        elif nodes[s, 0] == END:
+            return ONE
+        elif nodes[s, 0] == UNBUILT:
             return request(NEED_NODE, s)
-    return np.int64(0)
+    return ZERO
+
+
+@kernel
+def enter_member(table, k, slot, text, w, after):
+    """Write the configuration before the value of a member (see ``valued``) into after[0]; 1, 0: no room, or a request."""
+    s, following, code = valued(table, k, slot, text, w)
+    if code < 0:
+        return code
+    after[0, 0], after[0, 1] = s, following
+    return ONE - code

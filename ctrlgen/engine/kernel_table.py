@@ -1,16 +1,24 @@
-"""What all kernels share: constants, the table of addresses, interned stacks, the children of a trie node.
+"""What all kernels share: constants, the table of addresses, interned frames and pairs, the children of a trie node.
 
-A configuration is (symbol, stack). A symbol >= 0 is a node of the network, ~symbol >= 0 a state of an automaton
-of the lexicon. A stack is the index of a hash-consed frame (return node, parent, least, most), 0 the empty
-stack, so equal stacks are equal ints. least and most count the characters that a string still needs and may
-still have (most -1: no limit).
+A configuration is (symbol, stack). A symbol >= 0 is a node of the network, ~symbol >= 0 a state of an automaton of
+the lexicon. A stack is the index of a hash-consed frame, 0 the empty one, so equal stacks are equal ints:
 
-The kernels read the arrays of ``Lexicon.arrays`` and ``Network.arrays``. Passing fifteen arrays costs more than
-a step takes, so ``table_of`` writes their addresses and lengths into one table, from which ``unpack`` makes them
-again; who calls must keep the arrays alive and make a new table when one of them has moved.
+    frame of            return   first    second   third   fourth
+    a call              node     0        -1       0       0
+    a counted string    node     least    most     0       0        characters it still needs and may still have
+    an object           AFTER    record   0        0       0        the members it has had (kernel_objects)
+    an array            AFTER    count    0        0       0        the items it has had
+    a name              NAME     text     low      high    state    bytes read; declared names that begin so
+
+What is below objects and arrays returns to AFTER_MEMBER or AFTER_ITEM, which keep their frame. Texts and sets of
+texts are hash-consed pairs: (text, byte) and (set, 256 + text).
+
+The kernels read the arrays of ``Lexicon.arrays`` and ``Network.arrays``. Passing twenty arrays costs more than a step
+takes, so ``table_of`` writes their addresses and lengths into one table, from which ``nodes_of`` and its like make
+them again; who calls must keep the arrays alive and make a new table when one of them has moved.
 
 Kernels never allocate shared memory. What is missing (an unbuilt node, a row, room) makes them return a negative
-request; the caller provides it and calls again, which is safe since they only ever set bits and intern frames.
+request; the caller provides it and calls again, which is safe since they only ever set bits and intern.
 """
 
 from __future__ import annotations
@@ -21,17 +29,35 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 # node kinds, nodes[:, 0]
-UNBUILT, BYTES, CALL, FORK, END, ENTER = 0, 1, 2, 3, 4, 5
+UNBUILT, BYTES, CALL, FORK, END, ENTER, RETURN, BEGIN_NAME, NAME = 0, 1, 2, 3, 4, 5, 6, 7, 8
+ITEM, BEGIN_OBJECT, BEGIN_ARRAY, AFTER_MEMBER, AFTER_ITEM = 9, 10, 11, 12, 13  # from AFTER_MEMBER on: keep the frame
 # columns of trie nodes
 BYTE, AFTER, LO, HI, DENSE, DEPTH = 0, 1, 2, 3, 4, 5
 # columns of lexicon states
-FINAL, BOUNDARY, LEAF, RANGE_LO, RANGE_HI, REST, REST_LO, REST_HI, COUNTED = 0, 1, 2, 3, 4, 5, 6, 7, 8
+FINAL, BOUNDARY, LEAF, RANGE_LO, RANGE_HI, REST, REST_LO, REST_HI, COUNTED, LABEL, ENDINGS = range(11)
+# columns of objects
+SLOTS, SLOTS_END, NAMES, NAMES_END, START, CLASSES, LEAST, MOST, WANTED = 0, 1, 2, 3, 4, 5, 6, 7, 8
+ORDERED, WORDS, AFTER_NODE, NAME_NODE, COVER, FIRST_RECORD, FINITE, IMPLYING = 9, 10, 11, 12, 13, 14, 15, 16
+# columns of slots
+WAYS, WAYS_END, REQUIRED, IMPLIED, IMPLIED_END = 0, 1, 2, 3, 4
+# columns of arrays
+PLACES, ARRAY_LEAST, ARRAY_MOST, ITEMS, ARRAY_AFTER = 0, 1, 2, 3, 4
 # what a kernel may ask for: it returns -(1 + REQUESTS * value + kind)
 REQUESTS = 8
 NEED_NODE, NEED_ROW, NEED_REST, NEED_COUNTED_REST, NEED_FRAMES, NEED_ROOM, TOO_DEEP = 0, 1, 2, 3, 4, 5, 6
 UNLIMITED = 255  # row of a string without limit
 UNKNOWN = -2  # REST: not computed yet; -1: nothing can follow inside a token
+ENDLESS = 255  # ENDINGS: this many or more
 EPSILON_LIMIT = 1 << 20
+# sizes: used frames, pairs, record cells; whether a row may have taken tokens that hold a name twice
+FRAMES_USED, PAIRS_USED, RECORDS_USED, DOUBTS = 0, 1, 2, 3
+PLAIN_TEXT = -1  # text of a name that no declared or used name begins with
+
+# one specialisation each: literals would make one for every value
+ZERO, ONE, NONE = np.int64(0), np.int64(1), np.int64(-1)
+
+kernel = njit(cache=True, nogil=True, error_model="numpy")
+inner = njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @intrinsic
@@ -44,28 +70,40 @@ def pointer(typing_context, address):
     return types.voidptr(types.int64), code
 
 
-# every array that the kernels read: name, number of columns (0: one-dimensional), dtype; in the order of the table
+# every array that the kernels read: name, number of columns (0: one-dimensional, -1: any), dtype; in table order
 COLUMNS = (
     ("trie", 6, np.int32),
     ("tokens", 0, np.int32),
     ("children", 256, np.int32),
     ("step", 256, np.int32),
-    ("states", 9, np.int32),
+    ("states", 11, np.int32),
     ("ranges", 3, np.int32),
     ("row_of", 0, np.int32),
     ("inside", -1, np.uint32),
     ("counted_row_of", -1, np.int32),
     ("rests", 2, np.int32),
-    ("nodes", 5, np.int32),
-    ("edges", 3, np.int32),
-    ("frames", 5, np.int32),
-    ("buckets", 0, np.int32),
+    ("nodes", 5, np.int64),
+    ("edges", 3, np.int64),
+    ("frames", 7, np.int64),
+    ("buckets", 0, np.int64),
     ("sizes", 0, np.int64),
+    ("pairs", 4, np.int64),
+    ("pair_buckets", 0, np.int64),
+    ("records", 0, np.int64),
+    ("record_buckets", 0, np.int64),
+    ("objects", 17, np.int64),
+    ("slots", 5, np.int64),
+    ("ways", 2, np.int64),
+    ("names", 4, np.int64),
+    ("classes", 2, np.int64),
+    ("arrays", 5, np.int64),
+    ("items", 0, np.int64),
+    ("letters", 0, np.uint8),
 )
 
 
 def table_of(lexicon, network):
-    """int64[15, 3]: address, rows and columns of each array of ``Lexicon.arrays`` and ``Network.arrays``."""
+    """int64[27, 3]: address, rows and columns of each array of ``Lexicon.arrays`` and ``Network.arrays``."""
     table = np.zeros((len(COLUMNS), 3), np.int64)
     for line, (name, columns, dtype), array in zip(table, COLUMNS, (*lexicon, *network), strict=True):
         if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != (1 if columns == 0 else 2):
@@ -76,78 +114,156 @@ def table_of(lexicon, network):
     return table
 
 
-@njit(cache=True, nogil=True, inline="always")
-def unpack(table):
-    """The arrays behind a table, in the order of COLUMNS."""
-    return (
-        carray(pointer(table[0, 0]), (table[0, 1], 6), np.int32),
-        carray(pointer(table[1, 0]), (table[1, 1],), np.int32),
-        carray(pointer(table[2, 0]), (table[2, 1], 256), np.int32),
-        carray(pointer(table[3, 0]), (table[3, 1], 256), np.int32),
-        carray(pointer(table[4, 0]), (table[4, 1], 9), np.int32),
-        carray(pointer(table[5, 0]), (table[5, 1], 3), np.int32),
-        carray(pointer(table[6, 0]), (table[6, 1],), np.int32),
-        carray(pointer(table[7, 0]), (table[7, 1], table[7, 2]), np.uint32),
-        carray(pointer(table[8, 0]), (table[8, 1], table[8, 2]), np.int32),
-        carray(pointer(table[9, 0]), (table[9, 1], 2), np.int32),
-        carray(pointer(table[10, 0]), (table[10, 1], 5), np.int32),
-        carray(pointer(table[11, 0]), (table[11, 1], 3), np.int32),
-        carray(pointer(table[12, 0]), (table[12, 1], 5), np.int32),
-        carray(pointer(table[13, 0]), (table[13, 1],), np.int32),
-        carray(pointer(table[14, 0]), (table[14, 1],), np.int64),
-    )
+@inner
+def flat32(table, i):
+    """Array i of the table, int32[n]."""
+    return carray(pointer(table[i, 0]), (table[i, 1],), np.int32)
 
 
-@njit(cache=True, nogil=True)
+@inner
+def flat64(table, i):
+    """Array i of the table, int64[n]."""
+    return carray(pointer(table[i, 0]), (table[i, 1],), np.int64)
+
+
+@inner
+def grid32(table, i):
+    """Array i of the table, int32[n, m]."""
+    return carray(pointer(table[i, 0]), (table[i, 1], table[i, 2]), np.int32)
+
+
+@inner
+def grid64(table, i):
+    """Array i of the table, int64[n, m]."""
+    return carray(pointer(table[i, 0]), (table[i, 1], table[i, 2]), np.int64)
+
+
+@inner
+def inside_of(table):
+    """The rows of tokens inside automata, uint32[n, words]."""
+    return carray(pointer(table[7, 0]), (table[7, 1], table[7, 2]), np.uint32)
+
+
+@inner
+def letters_of(table):
+    """The bytes of all declared names, one after the other."""
+    return carray(pointer(table[26, 0]), (table[26, 1],), np.uint8)
+
+
+TRIE, TOKENS, CHILDREN, STEP, STATES, RANGES, ROW_OF = 0, 1, 2, 3, 4, 5, 6
+COUNTED_ROW_OF, RESTS = 8, 9
+NODES, EDGES, FRAMES, BUCKETS, SIZES, PAIRS, PAIR_BUCKETS = 10, 11, 12, 13, 14, 15, 16
+RECORDS, RECORD_BUCKETS, OBJECTS, SLOT_TABLE, WAY_TABLE, NAME_TABLE, CLASS_TABLE = 17, 18, 19, 20, 21, 22, 23
+ARRAYS, ITEM_TABLE = 24, 25
+
+
+@inner
 def request(kind, value):
     """The negative number that asks for something."""
-    return -(1 + REQUESTS * np.int64(value) + kind)
+    return -(ONE + REQUESTS * np.int64(value) + np.int64(kind))
 
 
-@njit(cache=True, nogil=True)
-def push_frame(frames, buckets, sizes, back, parent, least, most):
-    """Index of the frame, interned; -1 where there is no room."""
-    key = np.uint64(back) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(parent) * np.uint64(0xC2B2AE3D27D4EB4F)
-    key ^= np.uint64(least + 1) * np.uint64(0x165667B19E3779F9) ^ np.uint64(most + 2) * np.uint64(0x27D4EB2F165667C5)
-    key ^= key >> np.uint64(29)
-    slot = np.int64(key % np.uint64(buckets.shape[0]))
+@inner
+def mixed(key, value):
+    """A hash and one more value."""
+    key = (key ^ np.uint64(value)) * np.uint64(0x9E3779B97F4A7C15)
+    return key ^ (key >> np.uint64(29))
+
+
+@kernel
+def push_frame(table, back, parent, first, second, third, fourth):
+    """Index of the frame, interned; a request where there is no room."""
+    frames, buckets, sizes = grid64(table, FRAMES), flat64(table, BUCKETS), flat64(table, SIZES)
+    key = mixed(mixed(mixed(np.uint64(1), back), parent), first)
+    key = mixed(mixed(mixed(key, second), third), fourth)
+    slot = np.int64(key & np.uint64(buckets.shape[0] - 1))
     k = buckets[slot]
     while k > 0:
-        if frames[k, 0] == back and frames[k, 1] == parent and frames[k, 2] == least and frames[k, 3] == most:
+        if (
+            frames[k, 0] == back
+            and frames[k, 1] == parent
+            and frames[k, 2] == first
+            and frames[k, 3] == second
+            and frames[k, 4] == third
+            and frames[k, 5] == fourth
+        ):
             return k
-        k = frames[k, 4]
-    k = sizes[0]
+        k = frames[k, 6]
+    k = sizes[FRAMES_USED]
     if k >= frames.shape[0]:
-        return -1
-    sizes[0] = k + 1
-    frames[k, 0], frames[k, 1], frames[k, 2], frames[k, 3], frames[k, 4] = back, parent, least, most, buckets[slot]
+        return request(NEED_FRAMES, ZERO)
+    sizes[FRAMES_USED] = k + 1
+    frames[k, 0], frames[k, 1], frames[k, 2], frames[k, 3] = back, parent, first, second
+    frames[k, 4], frames[k, 5], frames[k, 6] = third, fourth, buckets[slot]
     buckets[slot] = k
     return k
 
 
-@njit(cache=True, nogil=True)
-def intern_again(old, used, frames, buckets, sizes):
-    """Intern old[1:used] in new, empty tables; the indices stay."""
-    for k in range(1, used):
-        push_frame(frames, buckets, sizes, old[k, 0], old[k, 1], old[k, 2], old[k, 3])
+@inner
+def push_call(table, back, parent):
+    """The frame of a call."""
+    return push_frame(table, back, parent, ZERO, NONE, ZERO, ZERO)
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def push_pair(table, a, b):
+    """Index of the pair (a, b), interned; its length is that of a and one more. A request where there is no room."""
+    pairs, buckets, sizes = grid64(table, PAIRS), flat64(table, PAIR_BUCKETS), flat64(table, SIZES)
+    slot = np.int64(mixed(mixed(np.uint64(1), a), b) & np.uint64(buckets.shape[0] - 1))
+    k = buckets[slot]
+    while k > 0:
+        if pairs[k, 0] == a and pairs[k, 1] == b:
+            return k
+        k = pairs[k, 3]
+    k = sizes[PAIRS_USED]
+    if k >= pairs.shape[0]:
+        return request(NEED_FRAMES, ZERO)
+    sizes[PAIRS_USED] = k + 1
+    pairs[k, 0], pairs[k, 1], pairs[k, 2], pairs[k, 3] = a, b, pairs[a, 2] + 1, buckets[slot]
+    buckets[slot] = k
+    return k
+
+
+@kernel
+def intern_again(table, old_frames, old_pairs, old_records, used_frames, used_pairs, used_records):
+    """Intern what the old arrays hold in new, empty ones; the indices stay."""
+    from_frames, from_pairs = old_frames, old_pairs
+    for k in range(1, used_frames):
+        f = from_frames[k]
+        push_frame(table, f[0], f[1], f[2], f[3], f[4], f[5])
+    for k in range(1, used_pairs):
+        push_pair(table, from_pairs[k, 0], from_pairs[k, 1])
+    records, buckets, sizes = flat64(table, RECORDS), flat64(table, RECORD_BUCKETS), flat64(table, SIZES)
+    r = ONE
+    while r < used_records:
+        size = old_records[r + 1]
+        key = np.uint64(1)
+        for i in range(1, size):
+            records[r + i] = old_records[r + i]
+            key = mixed(key, records[r + i])
+        slot = np.int64(key & np.uint64(buckets.shape[0] - 1))
+        records[r] = buckets[slot]
+        buckets[slot] = r
+        r += size
+    sizes[RECORDS_USED] = used_records
+
+
+@inner
 def child(trie, children, v, byte):
     """The child of trie node v by byte, or -1."""
     dense = trie[v, DENSE]
     if dense >= 0:
         return np.int64(children[dense, byte])
-    c, end = np.int64(v) + 1, trie[v, AFTER]
+    c, end = np.int64(v) + 1, np.int64(trie[v, AFTER])
     while c < end:
         b = trie[c, BYTE]
         if b >= byte:
-            return c if b == byte else np.int64(-1)
+            return c if b == byte else NONE
         c = np.int64(trie[c, AFTER])
-    return np.int64(-1)
+    return NONE
 
 
-@njit(cache=True, nogil=True)
+@inner
 def set_tokens(trie, tokens, v, row):
     """Set the bits of the tokens that end at trie node v."""
     for i in range(trie[v, LO], trie[v, HI]):

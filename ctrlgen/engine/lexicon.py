@@ -15,15 +15,15 @@ import numpy as np
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from ctrlgen.automaton import Automaton
     from ctrlgen.vocabulary import Vocabulary
 
-FINAL, BOUNDARY, LEAF, RANGE_LO, RANGE_HI, REST, REST_LO, REST_HI, COUNTED = range(9)
-UNLIMITED = 255
+FINAL, BOUNDARY, LEAF, RANGE_LO, RANGE_HI, REST, REST_LO, REST_HI, COUNTED, LABEL, ENDINGS = range(11)
+UNLIMITED = ENDLESS = 255
 MAX_BYTES = 256 << 20  # a lexicon larger than this takes no new constraints: they start a fresh one
 
 _current: weakref.WeakKeyDictionary[Vocabulary, Lexicon] = weakref.WeakKeyDictionary()
@@ -77,14 +77,16 @@ class Lexicon:
             raise ComplexityError(f"the longest token has {self.longest} bytes; the mask engine takes at most 500")
         self.has_byte = np.asarray(vocabulary.has_byte, bool)
         self.lock = threading.RLock()
-        self._starts: dict[str, int] = {}
+        self._starts: dict[tuple[str, bool], int] = {}
+        quotes = [token.count(b'"') if token else 0 for token in vocabulary.tokens]
+        self.many_quotes = np.flatnonzero(np.asarray(quotes, np.int64) >= 3)
         self._trie = Growing(self._moved, 6, np.int32, len(trie.nodes))
         self._trie.extend(trie.nodes)
         self._trie_tokens = Growing(self._moved, 1, np.int32, max(len(trie.tokens), 1))
         self._trie_tokens.extend(trie.tokens.reshape(-1, 1))
         self._children = trie.children
         self._step = Growing(self._moved, 256, np.int32, fill=-1)
-        self._states = Growing(self._moved, 9, np.int32)
+        self._states = Growing(self._moved, 11, np.int32)
         self._ranges = Growing(self._moved, 3, np.int32)
         self._row_of = Growing(self._moved, 1, np.int32, fill=-1)
         self._inside = Growing(self._moved, self.words, np.uint32, 8)
@@ -126,10 +128,47 @@ class Lexicon:
     def enter(self, automaton: Automaton) -> int:
         """The start state of an automaton, which is taken in at its first use."""
         with self.lock:
-            start = self._starts.get(automaton.signature)
-            if start is None:
-                start = self._starts[automaton.signature] = self._take_in(automaton)
-            return start
+            key = automaton.signature, False
+            if key not in self._starts:
+                self._starts[key] = self._take_in(automaton)
+            return self._starts[key]
+
+    def enter_names(self, automaton: Automaton) -> int:
+        """The same for names with their closing quote, after which comes a byte that says of which class a name is.
+
+        That byte, below 32, is never read: the state before it accepts, and its label is the class.
+        """
+        with self.lock:
+            key = automaton.signature, True
+            if key not in self._starts:
+                table, accepting = automaton.next.copy(), automaton.accepting.copy()
+                ends = (table[:, :32] >= 0).any(1)
+                labels = np.where(ends, (table[:, :32] >= 0).argmax(1), -1).astype(np.int32)
+                table[ends], accepting[:] = -1, ends
+                named = type(automaton)(table, accepting, automaton.boundary)
+                start = self._take_in(named)
+                span = self._states.array[start : start + len(table)]
+                span[:, LABEL], span[:, ENDINGS] = labels, _endings(table, accepting)
+                self._starts[key] = start
+            return self._starts[key]
+
+    def finite(self, start: int, states: int) -> bool:
+        """Whether after some beginnings only a few of the names of ``enter_names`` are left."""
+        span = self._states.array[start : start + states]
+        few = (span[:, ENDINGS] > 0) & (span[:, ENDINGS] < ENDLESS)
+        return bool((few & (span[:, FINAL] == 0)).any())
+
+    def takes(self, state: int, text: bytes) -> bool:
+        """Whether the automaton accepts after ``text``."""
+        for byte in text:
+            state = int(self._step.array[state, byte])
+            if state < 0:
+                return False
+        return self.final(state)
+
+    def label(self, state: int) -> int:
+        """The class of a name that ends in this state."""
+        return int(self._states.array[state, LABEL])
 
     def complete(self, start: int) -> bool:
         """Whether each state can be finished with tokens of one byte, so that no token leads to a dead end."""
@@ -166,7 +205,7 @@ class Lexicon:
         source, low, high = _ranges(step)
         ranges = np.stack([low, high, step[source, low] + first], 1).astype(np.int32)
         at = self._ranges.n + np.searchsorted(source, np.arange(len(step) + 1))
-        states = np.full((len(step), 9), -1, np.int32)
+        states = np.full((len(step), 11), -1, np.int32)
         states[:, FINAL], states[:, BOUNDARY] = accepting, automaton.boundary
         states[:, LEAF] = accepting & ~alive.any(1)
         states[:, RANGE_LO], states[:, RANGE_HI] = at[:-1], at[1:]
@@ -205,15 +244,13 @@ class Lexicon:
     def provide_rest(self, state: int) -> None:
         """Compute the trie of what may follow the automaton within a token."""
         exits = self._exits_of(state)
-        self._states.array[state, REST] = self._rest_trie(exits[:, 0].tolist()) if len(exits) else -1
+        self._states.array[state, REST] = self._rest_trie(exits[:, 0]) if len(exits) else -1
 
     def provide_counted_rest(self, state: int) -> None:
-        """The same, one trie for each number of characters before the end."""
+        """The same, one trie for each number of characters before the end; of names, for each class."""
         exits = self._exits_of(state)
-        tries = [
-            (count, self._rest_trie(exits[exits[:, 1] == count, 0].tolist()))
-            for count in np.unique(exits[:, 1]).tolist()
-        ]
+        kinds = exits[:, 2] if (exits[:, 2] >= 0).any() else exits[:, 1]
+        tries = [(kind, self._rest_trie(exits[kinds == kind, 0])) for kind in np.unique(kinds).tolist()]
         low = self._rests.extend(np.asarray(tries, np.int32).reshape(-1, 2))
         self._states.array[state, REST_LO], self._states.array[state, REST_HI] = low, self._rests.n
 
@@ -223,15 +260,15 @@ class Lexicon:
         return self._exits[state]
 
     def _walk(self, state: int, *, follow: bool = False, keep: bool = False) -> NDArray[np.uint32]:
-        from ctrlgen.engine.kernel_fill import walk_automaton
+        from ctrlgen.engine.kernel_lexemes import walk_automaton
 
         trie, tokens, children, step, states, ranges = self.arrays[:6]
         row = np.zeros(self.words, np.uint32)
         counts = np.full(self.words * 32, 255, np.uint8)
-        exits = np.empty((4096 if follow else 0, 2), np.int32)
+        exits = np.empty((4096 if follow else 0, 3), np.int32)
         n = walk_automaton(trie, tokens, children, step, states, ranges, state, row, exits, counts, follow)
         if n > len(exits):
-            exits = np.empty((n, 2), np.int32)
+            exits = np.empty((n, 3), np.int32)
             walk_automaton(trie, tokens, children, step, states, ranges, state, row, exits, counts, follow)
         if follow:
             self._exits[state] = exits[:n].copy()
@@ -239,47 +276,19 @@ class Lexicon:
             self._counts[state] = counts
         return row
 
-    def _rest_trie(self, exits: Iterable[int]) -> int:
+    def _rest_trie(self, exits: NDArray[np.int32]) -> int:
         """Merge what follows the given trie nodes within tokens into one trie; its root."""
+        from ctrlgen.engine.kernel_lexemes import merge_below
+
         trie, tokens = self._trie.array, self._trie_tokens.array[:, 0]
-        suffixes: dict[bytes, list[int]] = {}
-        for node in exits:
-            depth = int(trie[node, 5])
-            last = int(trie[int(trie[node, 1]) - 1, 3])
-            for token in tokens[int(trie[node, 2]) : last].tolist():
-                text = self.tokens[token]
-                if text is not None:
-                    suffixes.setdefault(text[depth:], []).append(token)
-        nodes, flat = preorder(sorted(suffixes.items()))
         first, at = self._trie.n, self._trie_tokens.n
-        nodes[:, 1] += first
-        nodes[:, 2:4] += at
-        self._trie.extend(nodes)
-        self._trie_tokens.extend(np.asarray(flat, np.int32).reshape(-1, 1))
+        exits = np.ascontiguousarray(exits)
+        rooms = int((trie[exits, 1] - exits).sum()) + 1, int((trie[trie[exits, 1] - 1, 3] - trie[exits, 2]).sum())
+        nodes, flat = np.empty((rooms[0], 6), np.int32), np.empty(rooms[1], np.int32)
+        size, used = merge_below(trie, tokens, exits, len(exits), first, at, nodes, flat)
+        self._trie.extend(nodes[:size])
+        self._trie_tokens.extend(flat[:used].reshape(-1, 1))
         return first
-
-
-def preorder(items: list[tuple[bytes, list[int]]]) -> tuple[NDArray[np.int32], list[int]]:
-    """A byte trie in preorder (columns as in Vocabulary.trie, none dense) of sorted (text, tokens)."""
-    nodes: list[list[int]] = [[0, 0, 0, 0, -1, 0]]
-    path, previous = [0], b""
-    flat: list[int] = []
-    for text, tokens in items:
-        shared = 0
-        while shared < len(previous) and shared < len(text) and previous[shared] == text[shared]:
-            shared += 1
-        for node in path[shared + 1 :]:
-            nodes[node][1] = len(nodes)
-        del path[shared + 1 :]
-        for depth in range(shared, len(text)):
-            path.append(len(nodes))
-            nodes.append([text[depth], 0, len(flat), len(flat), -1, depth + 1])
-        flat += tokens
-        nodes[path[-1]][3] = len(flat)
-        previous = text
-    for node in path:
-        nodes[node][1] = len(nodes)
-    return np.asarray(nodes, np.int32), flat
 
 
 def _ranges(step: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
@@ -311,3 +320,23 @@ def _distances(step: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list[in
                     following.append(state)
         front = following
     return [int(d) for d in distance]
+
+
+def _endings(step: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list[int]:
+    """How many strings lead from each state to acceptance, ENDLESS for so many or more."""
+    following = [row[row >= 0].tolist() for row in step]
+    sources: list[list[int]] = [[] for _ in following]
+    for state, targets in enumerate(following):
+        for target in targets:
+            sources[target].append(state)
+    open_ = list(map(len, following))
+    endings = [ENDLESS] * len(following)  # stays so where a state lies on a cycle or leads to one
+    todo = [state for state, n in enumerate(open_) if n == 0]
+    while todo:
+        state = todo.pop()
+        endings[state] = min(ENDLESS, int(accepting[state]) + sum(endings[t] for t in following[state]))
+        for source in sources[state]:
+            open_[source] -= 1
+            if open_[source] == 0:
+                todo.append(source)
+    return endings

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctrlgen.constraint import DEAD
-from ctrlgen.engine import kernel_fill, kernel_step, kernel_table
+from ctrlgen.engine import kernel_fill, kernel_objects, kernel_step, kernel_table
 from ctrlgen.engine.lexicon import lexicon_of
 from ctrlgen.engine.network import END, Network
+from ctrlgen.engine.witness import Witness
 from ctrlgen.errors import ComplexityError, UnsatisfiableError
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ class Machine:
         self._lexicon = network.lexicon
         self._shift = max(len(vocabulary.tokens) - 1, 1).bit_length()
         self._eos = frozenset(vocabulary.eos)
-        self._work = np.empty((4096, 3), np.int32)
-        self._current = np.empty((1024, 2), np.int32)
-        self._after = np.empty((1024, 2), np.int32)
+        self._work = np.empty((4096, 3), np.int64)
+        self._current = np.empty((1024, 2), np.int64)
+        self._after = np.empty((1024, 2), np.int64)
         self._seen: tuple[object, object] = (None, None)
         self._addresses = np.zeros((0, 3), np.int64)
         self._sets: list[_Configurations] = [()]
@@ -68,12 +69,16 @@ class Machine:
         self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
         self._max_rows = max(16, row_bytes // (4 * vocabulary.words))
         self._single: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], bool]] = OrderedDict()
+        self._plain: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], int]] = OrderedDict()
         self._moves: dict[int, int] = {}
         self._accepts: dict[int, bool] = {FINISHED: True}
         self._distance: dict[int, int] = {FINISHED: 1}
         self._end_row = self._row_of_eos()
         self._rows[FINISHED] = self._end_row
-        self.start = self._state(((start, 0),))
+        self._witness = Witness(network)
+        with self._lexicon.lock:
+            self._run(kernel_step.settled, start, 0, self._after)
+        self.start = self._state(((self._after.item(0, 0), self._after.item(0, 1)),))
 
     # the constraint
 
@@ -111,7 +116,7 @@ class Machine:
         """A shortest text that ends legally from ``state``."""
         with self._lexicon.lock:
             return min(
-                (self.network.witness(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b""
+                (self._witness.of(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b""
             )
 
     @property
@@ -172,21 +177,59 @@ class Machine:
         return found
 
     def _new_row(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], bool]:
-        base = self.network.base(symbol) if symbol >= 0 else None
-        if base is None:
+        if self.network.is_name(symbol) and int(self.network.frames[stack, 5]) >= 0:
+            row, doubts = self._name_row(symbol, stack)
+            may_end = 0
+        else:
             row = np.zeros(self.vocabulary.words, np.uint32)
-            may_end = self._run(kernel_fill.fill, 0, symbol, stack, row, self._work)
-            return row, may_end > 0
-        # any other name's row is shared by all prefixes of the declared names: copy it, mend what differs
-        row = self._row(~base[0], self.network.push(base[1], stack))[0].copy()
-        self._run(kernel_fill.patch, symbol, stack, row, self._work)
-        return row, False
+            may_end, doubts = self._fill(symbol, stack, row, False)
+        if doubts:
+            self._look_again(symbol, stack, row)
+        return row, may_end > 0
+
+    def _name_row(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], int]:
+        """The row of a name that need not be a declared one, and its doubts.
+
+        All names that no declared or used name begins with share a row; the others copy it and mend what differs.
+        """
+        plain = self._run(kernel_objects.any_other, stack)
+        found = self._plain.get((symbol, plain))
+        if found is None:
+            row = np.zeros(self.vocabulary.words, np.uint32)
+            _, doubts = self._fill(symbol, plain, row, False)
+            found = self._plain[symbol, plain] = row, doubts
+            row.flags.writeable = False
+            if len(self._plain) > self._max_rows:
+                self._plain.popitem(last=False)
+        row, doubts = found
+        blocked = self._run(kernel_objects.in_the_way, stack)
+        if not blocked and not doubts:
+            return row, 0
+        row = row.copy()
+        if blocked:
+            doubts |= self._fill(symbol, stack, row, True)[1]
+        return row, doubts
+
+    def _fill(self, symbol: int, stack: int, row: NDArray[np.uint32], patching: bool) -> tuple[int, int]:
+        """Run ``fill``: whether the text may end, and its doubts."""
+        self.network.sizes[kernel_table.DOUBTS] = 0
+        may_end = self._run(kernel_fill.fill, symbol, stack, row, patching, scratch=True)
+        return may_end, int(self.network.sizes[kernel_table.DOUBTS])
+
+    def _look_again(self, symbol: int, stack: int, row: NDArray[np.uint32]) -> None:
+        """Take out tokens that spell a name twice, which a row does not follow: rare, and judged one by one."""
+        tokens = self._lexicon.many_quotes
+        tokens = tokens[row[tokens >> 5] >> (tokens & 31).astype(np.uint32) & 1 == 1]
+        for token in tokens.tolist():
+            text = np.frombuffer(self.vocabulary.tokens[token] or b"", np.uint8)
+            if not self._step(((symbol, stack),), text):
+                row[token >> 5] &= ~np.uint32(1 << (token & 31))
 
     def _step(self, configurations: _Configurations, text: NDArray[np.uint8]) -> _Configurations:
         while True:
             n = len(configurations)
             if n > len(self._current):
-                self._current = np.empty((2 * n, 2), np.int32)
+                self._current = np.empty((2 * n, 2), np.int64)
             self._current[:n] = configurations
             code = int(kernel_step.advance(self._table(), self._current, n, text, self._after, self._work))
             if code == 1:
@@ -196,7 +239,7 @@ class Machine:
             self._provide(code)
 
     def _accepting(self, symbol: int, stack: int) -> bool:
-        return self._run(kernel_step.accepts, symbol, stack, self._work) > 0
+        return self._run(kernel_step.accepts, symbol, stack, scratch=True) > 0
 
     def _table(self) -> NDArray[np.int64]:
         """Where the arrays are now; they may have moved since the last step, for other constraints too."""
@@ -205,10 +248,10 @@ class Machine:
             self._seen, self._addresses = arrays, kernel_table.table_of(*arrays)
         return self._addresses
 
-    def _run(self, kernel: Callable[..., int], *arguments: object) -> int:
+    def _run(self, kernel: Callable[..., int], *arguments: object, scratch: bool = False) -> int:
         while True:
-            # the scratch array may have grown since: it is always the last argument
-            code = int(kernel(self._table(), *arguments[:-1], self._work))
+            # the scratch array, always the last argument, may have grown since
+            code = int(kernel(self._table(), *arguments, *((self._work,) if scratch else ())))
             if code >= 0:
                 return code
             self._provide(code)
@@ -225,11 +268,11 @@ class Machine:
         elif kind == kernel_table.NEED_COUNTED_REST:
             self._lexicon.provide_counted_rest(value)
         elif kind == kernel_table.NEED_FRAMES:
-            self.network.grow_frames()
+            self.network.grow()
         elif kind == kernel_table.NEED_ROOM and len(self._work) < _MAX_WORK:
-            self._work = np.empty((2 * len(self._work), 3), np.int32)
-            self._after = np.empty((2 * len(self._after), 2), np.int32)
-            self._current = np.empty((2 * len(self._current), 2), np.int32)
+            self._work = np.empty((2 * len(self._work), 3), np.int64)
+            self._after = np.empty((2 * len(self._after), 2), np.int64)
+            self._current = np.empty((2 * len(self._current), 2), np.int64)
         else:
             raise ComplexityError("the constraint is too ambiguous here: too many parses at once; simplify it")
 
@@ -243,7 +286,7 @@ class Machine:
         return state
 
     def _tokens_to_end(self, symbol: int, stack: int) -> int:
-        return len(self.vocabulary.encode_greedy(self.network.witness(symbol, stack)))
+        return len(self.vocabulary.encode_greedy(self._witness.of(symbol, stack)))
 
     def _row_of_eos(self) -> NDArray[np.uint32]:
         row = np.zeros(self.vocabulary.words, np.uint32)

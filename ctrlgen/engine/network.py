@@ -2,17 +2,21 @@
 
 Nodes are ints and are built from the end to the front: ``literal(b"x", then)`` is the node that reads x and goes
 on at ``then``; END returns to the caller, or ends the text. Equal nodes are one node, so equal remainders of a
-text share their rows. Each node knows how many bytes its shortest way to END takes.
+text share their rows. Each node knows how many bytes a short way to END takes.
 
     END                           returns
     literal(text, then)           reads text
     strings(texts, then)          reads one of texts
+    branches(ways)                reads one of several texts, each going on in its own way
     lexeme(automaton, then)       reads a string of the automaton; least and most count its characters
     call(rule, then)              reads what rule reads, then goes on
     fork(nodes)                   any of nodes
     rule(cost), define(rule, n)   a node to be built later, for recursion
     lazy(build, cost)             a node to be built when a text first meets it
-    keys(...)                     reads one of the declared names of an object, or any other name
+    members(...), items(...)      the members of an object, the items of an array (engine/containers.py)
+
+What stands between the members of an object, or the items of an array, are nodes as well: they go on at RETURN where
+the object or array is over, at NAME or ITEM where the next member's name or the next item begins.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ctrlgen.engine.containers import Containers
 from ctrlgen.engine.lexicon import Growing
 from ctrlgen.errors import ComplexityError
 
@@ -30,12 +35,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ctrlgen.automaton import Automaton
+    from ctrlgen.engine.containers import Between, Members
     from ctrlgen.engine.lexicon import Lexicon
 
-END = 0
-BLOCKED = -1
-_UNBUILT, _BYTES, _CALL, _FORK, _END, _ENTER = range(6)
-MAX_FRAMES = 1 << 23
+END, RETURN, NAME, ITEM = range(4)
+_UNBUILT, _BYTES, _CALL, _FORK, _END, _ENTER, _RETURN, _BEGIN_NAME, _NAME = range(9)
+_ITEM, _BEGIN_OBJECT, _BEGIN_ARRAY, _AFTER_MEMBER, _AFTER_ITEM = range(9, 14)
+MAX_FRAMES = 1 << 22
+FAR = 1 << 40
+"""Cost of what a short text avoids."""
 
 
 class Network:
@@ -48,34 +56,67 @@ class Network:
 
     def __init__(self, lexicon: Lexicon, *, max_nodes: int = 2_000_000) -> None:
         self.lexicon, self.max_nodes = lexicon, max_nodes
-        self._nodes = Growing(self._moved, 5, np.int32)
-        self._edges = Growing(self._moved, 3, np.int32)
+        self._nodes = Growing(self._moved, 5, np.int64)
+        self._edges = Growing(self._moved, 3, np.int64)
         # not yet in the arrays: one numpy call for many nodes instead of one for each
         self._new_nodes: list[tuple[int, int, int, int, int]] = []
         self._new_edges: list[tuple[int, int, int]] = []
         self._all_bytes = bool(lexicon.has_byte.all())
-        self._frames = Growing(self._moved, 5, np.int32, 1024)
-        self._buckets = np.zeros(2048, np.int32)
-        self._sizes = np.ones(1, np.int64)
+        self._frames, self._buckets = np.zeros((512, 7), np.int64), np.zeros(512, np.int64)
+        self._pairs, self._pair_buckets = np.zeros((256, 4), np.int64), np.zeros(256, np.int64)
+        self._records, self._record_buckets = np.zeros(2048, np.int64), np.zeros(256, np.int64)
+        self._sizes = np.array([1, 1, 1, 0], np.int64)
+        self.containers = Containers(self._moved)
         self._known: dict[Any, int] = {}
-        self._based: dict[int, tuple[int, int]] = {}
         self._builders: dict[int, Callable[[], int]] = {}
         self.cost: list[int] = []
         self._cheapest: list[int] = []  # the node or edge on the shortest way
         self.complete = True
         self._arrays: tuple[NDArray[Any], ...] | None = None
-        self._new(_END, 0)
+        for kind, cost in ((_END, 0), (_RETURN, 0), (_BEGIN_NAME, FAR), (_ITEM, FAR)):
+            self._new(kind, cost)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """What the kernels read and write: nodes, edges, frames, buckets, sizes."""
+        """What the kernels read and write: ``kernel_table.COLUMNS`` from nodes on."""
         if self._new_nodes or self._new_edges:
-            self._nodes.extend(np.array(self._new_nodes, np.int32).reshape(-1, 5))
-            self._edges.extend(np.array(self._new_edges, np.int32).reshape(-1, 3))
+            self._nodes.extend(np.array(self._new_nodes, np.int64).reshape(-1, 5))
+            self._edges.extend(np.array(self._new_edges, np.int64).reshape(-1, 3))
             self._new_nodes, self._new_edges = [], []
-        if self._arrays is None:
-            self._arrays = self._nodes.array, self._edges.array, self._frames.array, self._buckets, self._sizes
+        if self._arrays is None or self.containers.pending:
+            self._arrays = (
+                self._nodes.array,
+                self._edges.array,
+                self._frames,
+                self._buckets,
+                self._sizes,
+                self._pairs,
+                self._pair_buckets,
+                self._records,
+                self._record_buckets,
+                *self.containers.arrays,
+            )
         return self._arrays
+
+    @property
+    def frames(self) -> NDArray[np.int64]:
+        """The frames interned so far; ``kernel_table`` says what they hold."""
+        return self._frames
+
+    @property
+    def records(self) -> NDArray[np.int64]:
+        """The records of objects; ``kernel_objects`` says what they hold."""
+        return self._records
+
+    @property
+    def pairs(self) -> NDArray[np.int64]:
+        """Texts and sets of texts; ``kernel_table`` says what they hold."""
+        return self._pairs
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many cells of frames, pairs and records are used, and what the last row may have taken too easily."""
+        return self._sizes
 
     def _moved(self) -> None:
         self._arrays = None
@@ -104,37 +145,17 @@ class Network:
         self._new_edges += edges
         return self._edges.n + len(self._new_edges) - len(edges)
 
-    def _bytes(self, edges: Sequence[tuple[int, int, int]], base: int = -1, other: int = 0) -> int:
-        """Node with byte edges (low, high, target), target BLOCKED to forbid; base: where all other bytes lead."""
-        key = (tuple(edges), base, other)
+    def _bytes(self, edges: Sequence[tuple[int, int, int]]) -> int:
+        """Node with byte edges (low, high, target)."""
+        key = tuple(edges)
         node = self._known.get(key)
         if node is None:
-            ways = [(self.cost[t] + 1, low) for low, _, t in edges if t >= 0]
-            cost, via = min(ways) if ways else (1 << 60, -1)
-            if base >= 0:
-                cost, via = min((cost, via), self._other_way(edges, base, other))
-            if not self._all_bytes and any(
-                t >= 0 and not self.lexicon.has_byte[low : high + 1].all() for low, high, t in edges
-            ):
+            cost, via = min((self.cost[t] + 1, low) for low, _, t in edges)
+            if not self._all_bytes and any(not self.lexicon.has_byte[low : high + 1].all() for low, high, _ in edges):
                 self.complete = False
             at = self._new_edges_at(edges)
-            node = self._known[key] = self._new(_BYTES, cost, at, at + len(edges), base, other, via)
-            if base >= 0:
-                self._based[node] = (base, other)
+            node = self._known[key] = self._new(_BYTES, cost, at, at + len(edges), via=via)
         return node
-
-    def _other_way(self, edges: Sequence[tuple[int, int, int]], base: int, other: int) -> tuple[int, int]:
-        """Cost of the shortest way on through the base, which bytes of the edges do not take, and -3 - its byte."""
-        taken = {byte for low, high, _ in edges for byte in range(low, high + 1)}
-        likely = self.lexicon.shortest_byte(base)
-        if likely not in taken:
-            return self.lexicon.shortest[base] + self.cost[other], -3 - likely
-        ways = [
-            (1 + self.lexicon.shortest[target] + self.cost[other], -3 - byte)
-            for byte, target in self.lexicon.ways(base)
-            if byte not in taken
-        ]
-        return min(ways, default=(1 << 60, -1))
 
     def literal(self, text: bytes, then: int) -> int:
         """Reads ``text``, then goes on at ``then``."""
@@ -144,7 +165,11 @@ class Network:
 
     def strings(self, texts: Sequence[bytes], then: int) -> int:
         """Reads one of ``texts``; a common start is read once."""
-        return self._names([(text, then) for text in sorted(set(texts))], 0, -1, 0)
+        return self.branches([(text, then) for text in texts])
+
+    def branches(self, ways: Sequence[tuple[bytes, int]]) -> int:
+        """Reads one of several texts (at least one), each going on at the node beside it."""
+        return self._branches(sorted(set(ways)))
 
     def lexeme(self, automaton: Automaton, then: int, *, least: int = 0, most: int | None = None) -> int:
         """Reads a string of ``automaton``.
@@ -219,157 +244,114 @@ class Network:
             self.build(next(iter(self._builders)))
         return not self._builders
 
-    def keys(
-        self, names: Sequence[tuple[bytes, int | None]], other: int | None = None, body: Automaton | None = None
-    ) -> int:
-        """Reads one of ``names`` (each with its closing quote) and goes on at the node beside it.
-
-        Args:
-            names: (text, then); then None: this name is known but not allowed here.
-            other: where any other name goes on; None: no other name is allowed.
-            body: automaton of any name with its closing quote, one spelling for each name; needed with ``other``.
-        """
-        if other is None or body is None:
-            return self._names(sorted((text, then) for text, then in names if then is not None), 0, -1, 0)
-        base = self.lexicon.enter(body)
-        self.complete = self.complete and self.lexicon.complete(base)
-        if not names:
-            return self.lexeme(body, other)
-        marked = sorted((text, BLOCKED if then is None else then) for text, then in names)
-        return self._names(marked, 0, base, other)
-
-    def _name(self, text: bytes, then: int, depth: int, base: int, other: int) -> int:
-        """The rest of one name from depth on."""
-        bases = [base]
-        for byte in text[depth:-1]:
-            bases.append(self.lexicon.step(bases[-1], byte) if base >= 0 else -1)
-        for byte, state in zip(reversed(text[depth:]), reversed(bases), strict=False):
-            then = self._bytes(((byte, byte, then),), state, other)
-        return then
-
-    def _names(self, names: list[tuple[bytes, int]], depth: int, base: int, other: int) -> int:
-        """The trie of sorted names from depth on; iterative from the leaves, so long names cost no recursion."""
-        frames: list[tuple[int, int, int, int, list[tuple[int, int, int]], list[int]]] = []
-        # each frame: (low, high, depth, base, edges so far, nodes that end here)
-        todo: list[tuple[int, int, int, int]] = [(0, len(names), depth, base)]
+    def _branches(self, ways: list[tuple[bytes, int]]) -> int:
+        """The trie of sorted texts; iterative from the leaves, so long texts cost no recursion."""
+        if len(ways) == 1:
+            return self.literal(*ways[0])
+        frames: list[tuple[int, int, int, list[tuple[int, int, int]], list[int]]] = []
+        # each frame: (low, high, depth, parts by byte, nodes that end here)
+        todo: list[tuple[int, int, int]] = [(0, len(ways), 0)]
         done: dict[tuple[int, int, int], int] = {}
-        if len(names) == 1:
-            return self._name(*names[0], depth, base, other)
         while todo:
-            low, high, depth, state = todo.pop()
+            low, high, depth = todo.pop()
             if high - low == 1:
-                done[(low, high, depth)] = self._name(*names[low], depth, state, other)
+                text, then = ways[low]
+                done[low, high, depth] = self.literal(text[depth:], then)
                 continue
-            frames.append((low, high, depth, state, [], []))
+            frames.append((low, high, depth, [], []))
             i = low
-            while i < high and len(names[i][0]) == depth:
-                frames[-1][5].append(names[i][1])
+            while i < high and len(ways[i][0]) == depth:
+                frames[-1][4].append(ways[i][1])
                 i += 1
             while i < high:
-                byte, j = names[i][0][depth], i
-                while j < high and names[j][0][depth] == byte:
+                byte, j = ways[i][0][depth], i
+                while j < high and ways[j][0][depth] == byte:
                     j += 1
-                following = self.lexicon.step(state, byte) if state >= 0 else -1
-                frames[-1][4].append((byte, i, j))
-                todo.append((i, j, depth + 1, following))
+                frames[-1][3].append((byte, i, j))
+                todo.append((i, j, depth + 1))
                 i = j
-        for low, high, depth, state, parts, ends in reversed(frames):
-            edges = []
-            for byte, i, j in parts:
-                target = done[(i, j, depth + 1)]
-                edges.append((byte, byte, target))
-            if ends == [BLOCKED]:
-                node = BLOCKED
-            elif ends and not edges:
-                node = self.fork(ends)
-            else:
-                node = self._bytes(edges, state, other)
-                node = self.fork([node, *ends]) if ends else node
-            done[(low, high, depth)] = node
-        return done[(0, len(names), frames[0][2])]
+        for low, high, depth, parts, ends in reversed(frames):
+            edges = [(byte, byte, done[i, j, depth + 1]) for byte, i, j in parts]
+            done[low, high, depth] = self.fork([*([self._bytes(edges)] if edges else []), *ends])
+        return done[0, len(ways), 0]
 
-    def base(self, node: int) -> tuple[int, int] | None:
-        """For a node of ``keys`` that other names pass: (state of their automaton, where they go on)."""
-        return self._based.get(node)
+    # objects and arrays
 
-    def witness(self, symbol: int, stack: int) -> bytes:
-        """The shortest text from a configuration to the end.
+    def members(self, members: Members, between: Between, cost: int) -> int:
+        """Reads the members of an object up to its closing bracket; the opening one has been read.
 
-        The choice at each step depends on the configuration alone, so the rest of a witness is the rest's witness.
+        Args:
+            members: which members there may be.
+            between: what stands before, between and after them; its nodes go on at RETURN or NAME.
+            cost: bytes of a short text, the closing bracket included.
         """
-        out = bytearray()
-        frames = self._frames.array
-        while True:
-            if symbol < 0:
-                symbol, stack = self._finish(~symbol, stack, out)
-                continue
-            kind, a, b, base, other = self.arrays[0][symbol].tolist()
-            if kind == _END:
-                if stack == 0:
-                    return bytes(out)
-                symbol, stack = int(frames[stack, 0]), int(frames[stack, 1])
-            elif kind == _BYTES and self._cheapest[symbol] >= 0:
-                byte = self._cheapest[symbol]
-                out.append(byte)
-                symbol = next(t for low, high, t in self.arrays[1][a:b].tolist() if low <= byte <= high)
-            elif kind == _BYTES:
-                byte = -3 - self._cheapest[symbol]
-                out.append(byte)
-                stack = self.push(other, stack)
-                frames = self._frames.array
-                symbol = ~self.lexicon.step(base, byte)
-            elif kind == _FORK:
-                symbol = self._cheapest[symbol]
-            elif kind == _UNBUILT:
-                self.build(symbol)
-            else:
-                stack = self.push(b, stack, *((base, other) if kind == _ENTER else (0, -1)))
-                frames = self._frames.array
-                symbol = ~a if kind == _ENTER else a
+        start = -1
+        if members.others is not None:
+            start = self.lexicon.enter_names(members.others.names)
+            self.complete = self.complete and self.lexicon.complete(start)
+        finite = start >= 0 and self.lexicon.finite(start, len(members.others.names.next))  # type: ignore[union-attr]
+        if not self._all_bytes and not all(
+            self.lexicon.has_byte[list(slot.name)].all() for slot in members.slots if slot.ways
+        ):
+            self.complete = False
+        number = self.containers.number_of_objects
+        after = self._new(_AFTER_MEMBER, cost, number, *between.later)
+        name = self._new(_NAME, cost, number)
+        taken = [finite and self.lexicon.takes(start, slot.name) for slot in members.slots]
+        self.containers.add_object(members, start, finite, taken, after, name)
+        return self._new(_BEGIN_OBJECT, cost, number, *between.first)
 
-    def _finish(self, state: int, stack: int, out: bytearray) -> tuple[int, int]:
-        """Append the shortest way out of an automaton; the configuration after it."""
-        least = int(self._frames.array[stack, 2])
-        while True:
-            if least > 0 and self.lexicon.boundary(state):
-                # characters still needed: the cheapest is any byte that is a character of its own
-                byte, state = self._one_character(state)
-                least -= 1
-            elif self.lexicon.final(state):
-                return int(self._frames.array[stack, 0]), int(self._frames.array[stack, 1])
-            else:
-                byte = self.lexicon.shortest_byte(state)
-                state = self.lexicon.step(state, byte)
-                least -= self.lexicon.boundary(state)
-            out.append(byte)
+    def items(
+        self, first: Sequence[int], rest: int | None, least: int, most: int | None, between: Between, cost: int
+    ) -> int:
+        """Reads the items of an array up to its closing bracket; the opening one has been read.
 
-    def _one_character(self, state: int) -> tuple[int, int]:
-        for byte in range(0x20, 0x7F):
-            target = self.lexicon.step(state, byte)
-            if target >= 0 and self.lexicon.boundary(target) and not self.lexicon.final(target):
-                return byte, target
-        raise ComplexityError("a counted string needs a character of one byte")
+        Args:
+            first: nodes of the first items, each up to END.
+            rest: node of any other item; None: there are no others, and ``most`` says so.
+            least: fewest items.
+            most: most items, None for no limit.
+            between: as for ``members``; its nodes go on at RETURN or ITEM.
+            cost: bytes of a short text, the closing bracket included.
+        """
+        number = self.containers.number_of_arrays
+        after = self._new(_AFTER_ITEM, cost, number, *between.later)
+        self.containers.add_array(first, rest, least, most, after)
+        return self._new(_BEGIN_ARRAY, cost, number, *between.first)
 
-    def push(self, back: int, parent: int, least: int = 0, most: int = -1) -> int:
-        """The frame (back, parent, least, most), interned."""
-        from ctrlgen.engine.kernel_table import push_frame
+    def kind(self, node: int) -> int:
+        """The kind of a node, as in ``kernel_table``."""
+        return int(self.arrays[0][node, 0])
 
-        while True:
-            frame = int(push_frame(self._frames.array, self._buckets, self._sizes, back, parent, least, most))
-            if frame >= 0:
-                return frame
-            self.grow_frames()
+    def is_name(self, symbol: int) -> bool:
+        """Whether a settled configuration with this symbol is within the name of a member."""
+        return symbol in self.containers.name_nodes
 
-    def grow_frames(self) -> None:
-        """Double the room for frames and rehash them."""
-        from ctrlgen.engine.kernel_table import intern_again
+    def cheapest(self, node: int) -> int:
+        """The byte (of BYTES) or node (of FORK) on the short way to END."""
+        return self._cheapest[node]
 
-        used = int(self._sizes[0])
-        if used >= MAX_FRAMES:
+    def grow(self) -> None:
+        """Double the room for frames, pairs and records, and intern them again."""
+        from ctrlgen.engine.kernel_table import intern_again, table_of
+
+        frames, pairs, records, _ = self._sizes.tolist()
+        if max(frames, pairs) >= MAX_FRAMES or records >= 16 * MAX_FRAMES:
             raise ComplexityError(f"more than {MAX_FRAMES} parser stacks are in use; start a new constraint")
-        old = self._frames.array
-        frames = np.zeros((2 * len(old), 5), np.int32)
-        buckets, sizes = np.zeros(4 * len(old), np.int32), np.ones(1, np.int64)
-        intern_again(old, used, frames, buckets, sizes)
-        self._frames.array, self._buckets, self._sizes = frames, buckets, sizes
+        old = self._frames, self._pairs, self._records
+        # a record can be larger than a quarter of the room: then all grow
+        grown = [4 * used > len(room) for used, room in zip((frames, pairs, records), old, strict=True)]
+        sizes = [len(room) * (2 if more or not any(grown) else 1) for more, room in zip(grown, old, strict=True)]
+        self._frames, self._pairs = np.zeros((sizes[0], 7), np.int64), np.zeros((sizes[1], 4), np.int64)
+        self._records = np.zeros(sizes[2], np.int64)
+        self._buckets = np.zeros(_power(len(self._frames)), np.int64)
+        self._pair_buckets = np.zeros(_power(len(self._pairs)), np.int64)
+        self._record_buckets = np.zeros(_power(len(self._records) // 16), np.int64)
+        self._sizes[:3] = 1
         self._arrays = None
+        intern_again(table_of(self.lexicon.arrays, self.arrays), *old, frames, pairs, records)
+
+
+def _power(n: int) -> int:
+    """The least power of two that is at least n."""
+    return 1 << max(n - 1, 1).bit_length()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctrlgen.automaton import Automaton
-from ctrlgen.engine.lexicon import UNLIMITED, Lexicon, lexicon_of, preorder
+from ctrlgen.engine.lexicon import UNLIMITED, Lexicon, lexicon_of
 from ctrlgen.vocabulary import Vocabulary
 
 ALPHABET = b'ab"'
@@ -97,21 +97,6 @@ def test_completeness_knows_missing_bytes() -> None:
     lexicon = Lexicon(few)
     assert lexicon.complete(lexicon.enter(Automaton.from_strings([b"ab", b"b"])))
     assert not lexicon.complete(lexicon.enter(Automaton.from_strings([b"acd"])))
-
-
-@pytest.mark.parametrize("texts", [[b""], [b"a", b"ab", b"b"], [b"", b"abc", b"abd", b"b"]])
-def test_preorder_puts_every_text_in_its_place(texts: list[bytes]) -> None:
-    nodes, flat = preorder([(text, [i]) for i, text in enumerate(texts)])
-    found, path = {}, bytearray()
-    for v, (byte, end, low, high, dense, depth) in enumerate(nodes.tolist()):
-        if v:
-            del path[depth - 1 :]
-            path.append(byte)
-        assert dense == -1
-        assert v < end <= len(nodes)
-        for token in flat[low:high]:
-            found[bytes(path)] = token
-    assert found == {text: i for i, text in enumerate(texts)}
 
 
 def test_an_interrupt_while_an_automaton_is_taken_in_leaves_the_lexicon_whole(monkeypatch: pytest.MonkeyPatch) -> None:

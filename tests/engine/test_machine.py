@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from ctrlgen.automaton import Automaton
 from ctrlgen.constraint import DEAD
+from ctrlgen.engine.containers import Between, Members, Others, Slot
 from ctrlgen.engine.machine import FINISHED, Machine, compile_network
-from ctrlgen.engine.network import END, Network
+from ctrlgen.engine.network import END, NAME, RETURN, Network
 from ctrlgen.errors import ComplexityError, UnsatisfiableError
 from ctrlgen.testing import Enumerated, assert_same_language, check_laws, toy_vocabulary
 from ctrlgen.vocabulary import Vocabulary
@@ -137,8 +138,14 @@ def test_lengths_count_characters(least: int, most: int | None) -> None:
 
 def keyed(network: Network) -> int:
     """One of "a", "ab" (a blocked, another way on after each), or any other name."""
-    names = [(b'a"', None), (b'ab"', network.literal(b"1", END)), ('aé"'.encode(), network.literal(b"2", END))]
-    return network.keys(names, network.literal(b"3", END), quoted())
+    slots = (
+        Slot(b'a"', ()),
+        Slot(b'ab"', ((network.literal(b"1", END), 0),)),
+        Slot('aé"'.encode(), ((network.literal(b"2", END), 0),)),
+    )
+    others = Others(quoted().then(Automaton.from_strings([b"\0"])), (((network.literal(b"3", END), 0),),))
+    once = Between((RETURN, NAME, NAME), (RETURN, RETURN, RETURN))
+    return network.members(Members(slots, others, least=1, most=1), once, cost=2)
 
 
 def test_declared_names_and_any_other_name() -> None:

@@ -1,169 +1,155 @@
-"""Shapes -> network: JSON text, with declared members in their order and bounded blanks."""
+"""Plans -> network: JSON text, with declared members in their order or in any, and bounded blanks."""
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from ctrlgen.automaton import Automaton
-from ctrlgen.constraints.schema.counting import ArrayLengths
-from ctrlgen.constraints.schema.objects import any_name
-from ctrlgen.constraints.schema.shapes import Array, Boolean, Null, Number, Object, Shape, String
-from ctrlgen.constraints.schema.strings import string_lexeme
-from ctrlgen.engine.network import END
+from ctrlgen.constraints.schema.plans import ArrayPlan, Lexeme, ObjectPlan, Texts
+from ctrlgen.engine.containers import Between, Members, Others, Slot
+from ctrlgen.engine.network import END, ITEM, NAME, RETURN
+from ctrlgen.grammars.lowering import json_body
 
 if TYPE_CHECKING:
-    from ctrlgen.constraints.schema.counting import ObjectLengths
-    from ctrlgen.constraints.schema.lengths import Lengths
-    from ctrlgen.constraints.schema.objects import Member, OtherMembers
-    from ctrlgen.constraints.schema.shapes import Goal
+    from collections.abc import Hashable, Sequence
+
+    from ctrlgen.constraints.schema.facts import Goal
+    from ctrlgen.constraints.schema.plans import ItemStates, Language, Other, Plan
+    from ctrlgen.engine.containers import Way
     from ctrlgen.engine.network import Network
 
 Whitespace = Literal["compact", "line", "pretty"]
+KeyOrder = Literal["declared", "any"]
 MAX_BLANKS = 20
 EAGER = 8
 """Nodes built at once; the others when a text first meets them."""
 
-MAX_EAGER_MEMBERS = 200
 
-_INLINE = 8  # a union of more alternatives is one rule, wherever it is used
-
-
-def schema_network(network: Network, lengths: Lengths, whitespace: Whitespace, max_digits: int) -> int:
+def schema_network(
+    network: Network,
+    language: Language,
+    *,
+    whitespace: Whitespace = "line",
+    key_order: KeyOrder = "declared",
+    ensure_ascii: bool = False,
+) -> int:
     """The start node of a schema in ``network``."""
-    builder = _Builder(network, lengths, whitespace, max_digits)
-    start = builder.value(lengths.expansion.root, END)
-    if lengths.widest <= MAX_EAGER_MEMBERS:
-        network.build_all(EAGER)
+    builder = _Builder(network, language, whitespace, key_order, ensure_ascii)
+    start = builder.value(language.root)
+    network.build_all(EAGER)
     return start
 
 
 class _Builder:
     """The nodes of one schema in one network."""
 
-    def __init__(self, network: Network, lengths: Lengths, whitespace: Whitespace, max_digits: int) -> None:
-        self.network, self.lengths, self.max_digits = network, lengths, max_digits
+    def __init__(
+        self, network: Network, language: Language, whitespace: Whitespace, key_order: KeyOrder, ensure_ascii: bool
+    ) -> None:
+        self.network, self.language, self.ordered = network, language, key_order == "declared"
+        self.ensure_ascii = ensure_ascii
         self.blanks = Blanks(network, whitespace)
-        self._values: dict[tuple[Goal, int], int] = {}
-        self._rules: dict[Shape | Goal, int] = {}
-        # by identity of what counts: the hash of a large shape takes long
-        self._rests: dict[tuple[ArrayLengths | ObjectLengths, int, int], int] = {}
+        self._values: dict[Goal, int] = {}
+        self._members: dict[Goal, int] = {}
+        self._containers: dict[ArrayPlan | ObjectPlan, int] = {}
 
-    def value(self, goal: Goal, then: int) -> int:
-        """Reads a value that meets ``goal``, then goes on."""
-        key = goal, then
-        if key not in self._values:
-            shapes = [shape for shape in self.lengths.expansion.shapes(goal) if self.lengths.shape(shape) is not None]
-            if then != END and sum(map(_weight, shapes)) > _INLINE:
-                self._values[key] = self.network.call(self.value(goal, END), then)
-            else:
-                self._values[key] = self._union(shapes, then)
-        return self._values[key]
+    def value(self, goal: Goal) -> int:
+        """Reads a value that meets ``goal``, up to END."""
+        node = self._values.get(goal)
+        if node is None:
+            node = self._values[goal] = self._union(self.language.alternatives(goal))
+        return node
 
-    def _union(self, shapes: list[Shape], then: int) -> int:
-        texts = [text for shape in shapes for text in _texts(shape)]
-        nodes = [self.network.strings(texts, then)] if texts else []
-        return self.network.fork(nodes + [self._shape(shape, then) for shape in shapes if not _texts(shape)])
+    def member(self, goal: Goal) -> int:
+        """Reads the colon and a value that meets ``goal``, up to END; built when a text first meets it."""
+        node = self._members.get(goal)
+        if node is None:
+            cost = self.language.shortest(goal) + 1
+            node = self._members[goal] = self.network.lazy(lambda: self.blanks.colon(self.value(goal)), cost)
+        return node
 
-    def _shape(self, shape: Shape, then: int) -> int:
+    def _item(self, goal: Goal) -> int:
+        """Reads a value that meets ``goal``; built when a text first meets it."""
+        known = self._values.get(goal)
+        if known is not None:
+            return known
+        node = self.network.lazy(lambda: self._union(self.language.alternatives(goal)), self.language.shortest(goal))
+        self._values[goal] = node
+        return node
+
+    def _union(self, plans: Sequence[Plan]) -> int:
+        return self.network.fork([self._plan(plan) for plan in plans])
+
+    def _plan(self, plan: Plan) -> int:
         network = self.network
-        if isinstance(shape, Number):
-            return network.lexeme(shape.automaton(self.max_digits), then)
-        if isinstance(shape, String):
-            lexeme = string_lexeme(shape)
-            assert lexeme.automaton is not None  # a string without texts has one
-            inside = network.lexeme(lexeme.automaton, then, least=lexeme.least, most=lexeme.most)
-            return network.literal(b'"', inside)
-        if shape not in self._rules:
-            length = self.lengths.shape(shape)
-            assert length is not None  # shapes without a text are left out before
-            start = self._array_start if isinstance(shape, Array) else self._object_start
-            self._rules[shape] = network.lazy(lambda: start(shape), length)  # type: ignore[arg-type]
-        return network.call(self._rules[shape], then)
+        if isinstance(plan, Texts):
+            return network.strings(plan.texts, END)
+        if isinstance(plan, Lexeme):
+            inside = network.lexeme(plan.automaton, END, least=plan.least, most=plan.most)
+            return network.literal(b'"', inside) if plan.text else inside
+        node = self._containers.get(plan)
+        if node is None:
+            build = self._array if isinstance(plan, ArrayPlan) else self._object
+            node = self._containers[plan] = network.lazy(lambda: build(plan), plan.cost)  # type: ignore[arg-type]
+        return node
 
     # arrays
 
-    def _array_start(self, shape: Array) -> int:
-        array = ArrayLengths(shape, self.lengths.of)
-        after = [self.network.literal(b"]", END)] if array.least == 0 else []
-        if array.most is None or array.most > 0:
-            after.append(self._item(array, 0))
-        return self.network.literal(b"[", self.blanks.gap(self.network.fork(after)))
-
-    def _item(self, array: ArrayLengths, index: int) -> int:
-        """The item at ``index`` and what follows."""
-        return self.value(array.item(index), self._items_after(array, index + 1))
-
-    def _items_after(self, array: ArrayLengths, index: int) -> int:
-        """What may follow after ``index`` items."""
-        key = array, array.state(index), 0
-        if key not in self._rests:
-            length = array.after(key[1])
-            assert length is not None  # an array that cannot be finished is never begun
-            self._rests[key] = self.network.lazy(lambda: self._array_rest(array, key[1]), length)
-        return self._rests[key]
-
-    def _array_rest(self, array: ArrayLengths, index: int) -> int:
-        item = self._item(array, index) if array.most is None or index < array.most else None
-        return self.blanks.rest(b"]" if index >= array.least else None, item)
+    def _array(self, plan: ArrayPlan) -> int:
+        if plan.states is not None:
+            return _StatefulArray(self, plan.states).start()
+        prefix = [self._item(goal) for goal in plan.prefix]
+        rest = None if plan.rest is None else self._item(plan.rest)
+        items = self.network.items(prefix, rest, plan.least, plan.most, self.blanks.items, plan.cost - 1)
+        return self.network.literal(b"[", items)
 
     # objects
 
-    def _object_start(self, shape: Object) -> int:
-        lengths = self.lengths.object(shape)
-        member = self._member(lengths, 0, 0)
-        ways = [(b"}", END)] if self._may_close(lengths, 0, 0) else []
-        ways += [(b'"', member)] if member is not None else []
-        return self.network.literal(b"{", self.blanks.gap(self.network.keys(ways)))
+    def _object(self, plan: ObjectPlan) -> int:
+        slots = tuple([Slot(quoted(s.name, self.ensure_ascii), self._ways(s.ways), s.required, s.implies) for s in plan.slots])
+        members = Members(slots, self._others(plan.others), plan.least, plan.most, plan.wanted, self.ordered)
+        return self.network.literal(b"{", self.network.members(members, self.blanks.members, plan.cost - 1))
 
-    def _members_after(self, lengths: ObjectLengths, index: int, count: int) -> int:
-        """What may follow after ``count`` members, of the declared ones those from ``index`` on."""
-        key = lengths, index, lengths.state(count)
-        if key not in self._rests:
-            length = lengths.after(index, key[2])
-            assert length is not None  # members after which the object cannot be finished are never begun
-            self._rests[key] = self.network.lazy(lambda: self._object_rest(lengths, index, key[2]), length)
-        return self._rests[key]
+    def _ways(self, ways: Sequence[tuple[Goal, int]]) -> tuple[Way, ...]:
+        return tuple([(self.member(goal), flags) for goal, flags in ways])
 
-    def _object_rest(self, lengths: ObjectLengths, index: int, count: int) -> int:
-        member = self._member(lengths, index, count)
-        quoted = None if member is None else self.network.literal(b'"', member)
-        return self.blanks.rest(b"}" if self._may_close(lengths, index, count) else None, quoted)
+    def _others(self, others: Sequence[Other]) -> Others | None:
+        if not others:
+            return None
+        names = any_name(self.ensure_ascii) if others[0].names is None else numbered(tuple([o.names for o in others]))
+        return Others(names, tuple([self._ways(other.ways) for other in others]))
 
-    @staticmethod
-    def _may_close(lengths: ObjectLengths, index: int, count: int) -> bool:
-        return lengths.required_from(index) == 0 and count >= lengths.least
 
-    def _member(self, lengths: ObjectLengths, index: int, count: int) -> int | None:
-        """The name (after its opening quote), the value, and what follows; None if no member may come."""
-        declared = lengths.members.declared
-        names: list[tuple[bytes, int | None]] = []
-        for i in range(index, len(declared)):
-            if lengths.costs[i] is not None and lengths.after(i + 1, count + 1) is not None:
-                after = self._members_after(lengths, i + 1, count + 1)
-                names.append((declared[i].text, self._valued(declared[i], after)))
-            if declared[i].required:
-                break
-        nodes = self._other_members(lengths, index, count)
-        free = next((other for other, _ in nodes if other.names is None), None)
-        if free is not None:
-            (_, then), allowed = nodes[0], {text for text, _ in names}
-            blocked = [(member.text, None) for member in declared if member.text not in allowed]
-            return self.network.keys([*names, *blocked], then, any_name())
-        ways = [self.network.keys(names)] if names else []
-        ways += [self.network.lexeme(other.names, then) for other, then in nodes if other.names is not None]
-        return self.network.fork(ways) if ways else None
+class _StatefulArray:
+    """An array whose items depend on those before them: a node for each state, built when a text first meets it."""
 
-    def _other_members(self, lengths: ObjectLengths, index: int, count: int) -> list[tuple[OtherMembers, int]]:
-        """Members that are not declared and may come now, each with what follows its name."""
-        end = len(lengths.members.declared)
-        if lengths.required_from(index) or not lengths.others or lengths.after(end, count + 1) is None:
-            return []
-        after = self._members_after(lengths, end, count + 1)
-        return [(other, self._valued(other, after)) for other in lengths.others]
+    def __init__(self, builder: _Builder, states: ItemStates) -> None:
+        self.builder, self.states = builder, states
+        self._after: dict[Hashable, int] = {}
 
-    def _valued(self, member: Member | OtherMembers, then: int) -> int:
-        return self.blanks.colon(self.value(member.goal, then))
+    def start(self) -> int:
+        """Reads the whole array."""
+        blanks, state = self.builder.blanks, self.states.start
+        close = [self.builder.network.literal(b"]", END)] if self.states.closes(state) else []
+        return self.builder.network.literal(b"[", blanks.gap(self.builder.network.fork(close + self._items(state))))
+
+    def _items(self, state: Hashable) -> list[int]:
+        """The next item, and what follows it."""
+        network = self.builder.network
+        return [network.call(self.builder.value(goal), self._rest(to)) for goal, to in self.states.ways(state)]
+
+    def _rest(self, state: Hashable) -> int:
+        node = self._after.get(state)
+        if node is None:
+            node = self._after[state] = self.builder.network.lazy(lambda: self._built(state), self.states.cost(state))
+        return node
+
+    def _built(self, state: Hashable) -> int:
+        items = self._items(state)
+        more = self.builder.network.fork(items) if items else None
+        return self.builder.blanks.rest(b"]" if self.states.closes(state) else None, more)
 
 
 class Blanks:
@@ -172,6 +158,19 @@ class Blanks:
     def __init__(self, network: Network, whitespace: Whitespace) -> None:
         self.network, self.whitespace = network, whitespace
         self._after = {"compact": (b"",), "line": (b"", b" "), "pretty": (b"",)}[whitespace]
+        self.members = self._between(b"}", network.literal(b'"', NAME))
+        self.items = self._between(b"]", ITEM)
+
+    def _between(self, bracket: bytes, more: int) -> Between:
+        close = self.network.literal(bracket, RETURN)
+        first = (self.gap(close), self.gap(more), self.gap(self.network.fork([close, more])))
+        ways = [(b"," + blank, self.gap(more)) for blank in self._after]
+        later = (
+            self.gap(close),
+            self.gap(self.network.branches(ways)),
+            self.gap(self.network.branches([(bracket, RETURN), *ways])),
+        )
+        return Between(first, later)
 
     def gap(self, then: int) -> int:
         """Blanks inside a bracket or before a comma."""
@@ -183,11 +182,11 @@ class Blanks:
         return self.gap(self.network.strings(texts, self.gap(then)))
 
     def rest(self, close: bytes | None, more: int | None) -> int:
-        """After an item or member: the bracket, or a comma and more (None: not allowed)."""
-        ways: list[tuple[bytes, int | None]] = [] if close is None else [(close, END)]
+        """After an item: the bracket, or a comma and more (None: not allowed)."""
+        ways: list[tuple[bytes, int]] = [] if close is None else [(close, END)]
         if more is not None:
             ways += [(b"," + blank, self.gap(more)) for blank in self._after]
-        return self.gap(self.network.keys(ways))
+        return self.gap(self.network.branches(ways))
 
 
 @lru_cache(1)
@@ -195,17 +194,25 @@ def _run_of_blanks() -> Automaton:
     return Automaton.from_strings([b" ", b"\t", b"\n", b"\r"]).repeat(0, MAX_BLANKS)
 
 
-def _texts(shape: Shape) -> list[bytes]:
-    """The texts of a shape that has a handful."""
-    if isinstance(shape, Null):
-        return [b"null"]
-    if isinstance(shape, Boolean):
-        return [b"true" if value else b"false" for value in sorted(shape.values)]
-    if isinstance(shape, Number):
-        return shape.texts()
-    return list(string_lexeme(shape).texts) if isinstance(shape, String) else []
+@lru_cache(2)
+def any_name(ensure_ascii: bool) -> Automaton:
+    """Any name in its canonical spelling, with its closing quote and the number of its class."""
+    body = json_body("canonical")
+    if ensure_ascii:
+        body = body & Automaton.from_strings([bytes([byte]) for byte in range(128)]).repeat(0, None)
+    return body.then(Automaton.from_strings([b'"\0']))
 
 
-def _weight(shape: Shape) -> int:
-    """Roughly the nodes it takes to read a shape."""
-    return max(1, len(_texts(shape)))
+def quoted(name: str, ensure_ascii: bool) -> bytes:
+    """A name in JSON with its closing quote, in its canonical spelling."""
+    return json.dumps(name, ensure_ascii=ensure_ascii)[1:].encode()
+
+
+@lru_cache(256)
+def numbered(classes: tuple[Automaton, ...]) -> Automaton:
+    """The names of all classes (with their closing quotes), each with the number of its class behind it."""
+    parts = [names.then(Automaton.from_strings([bytes([number])])) for number, names in enumerate(classes)]
+    union = parts[0]
+    for part in parts[1:]:
+        union = union | part
+    return union

@@ -1,0 +1,599 @@
+"""Records: what an object has had so far, and which members may come now.
+
+A record is interned in one flat array, at r:
+
+    r      link of its bucket
+    r + 1  its size in cells
+    r + 2  object
+    r + 3  members counted, as far as they matter
+    r + 4  set of the undeclared names had
+    r + 5  flags: what has been fulfilled of what the object wants; ANONYMOUS for each name had that is not known
+    r + 6  first slot that may still come (declared order)
+    r + 7  slots that must still come
+    r + 8  the first of them, or the number of slots
+    r + 9  bits of the slots had (or passed over), then bits of the slots owed
+
+In declared order a slot that was passed over counts as had, so that equal remainders are equal records; not where
+slots imply others, since then it matters what was really there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ctrlgen.engine.kernel_table import (
+    CLASS_TABLE,
+    CLASSES,
+    COVER,
+    ENDINGS,
+    ENDLESS,
+    FINAL,
+    FINITE,
+    FIRST_RECORD,
+    FRAMES,
+    IMPLIED,
+    IMPLIED_END,
+    IMPLYING,
+    ITEM_TABLE,
+    LABEL,
+    LEAST,
+    MOST,
+    NAME_NODE,
+    NAME_TABLE,
+    NAMES,
+    NAMES_END,
+    NEED_FRAMES,
+    NODES,
+    NONE,
+    OBJECTS,
+    ONE,
+    ORDERED,
+    PAIRS,
+    RECORD_BUCKETS,
+    RECORDS,
+    RECORDS_USED,
+    REQUIRED,
+    SIZES,
+    SLOT_TABLE,
+    SLOTS,
+    SLOTS_END,
+    START,
+    STATES,
+    STEP,
+    WANTED,
+    WAY_TABLE,
+    WAYS,
+    WAYS_END,
+    WORDS,
+    ZERO,
+    flat64,
+    grid32,
+    grid64,
+    inner,
+    kernel,
+    letters_of,
+    mixed,
+    push_frame,
+    push_pair,
+    request,
+)
+
+SIZE, OBJECT, COUNT, OTHERS, FLAGS, POSITION, MISSING, FIRST_OWED, BITS = 1, 2, 3, 4, 5, 6, 7, 8, 9
+ANONYMOUS = 1 << 40
+
+
+@inner
+def has_bit(records, at, i):
+    """Bit i of the bits at ``at``."""
+    return (records[at + (i >> 6)] >> (i & 63)) & 1
+
+
+@inner
+def set_bit(records, at, i):
+    """Set bit i of the bits at ``at``."""
+    records[at + (i >> 6)] |= ONE << (i & 63)
+
+
+@inner
+def clear_bit(records, at, i):
+    """Clear bit i of the bits at ``at``."""
+    records[at + (i >> 6)] &= ~(ONE << (i & 63))
+
+
+@inner
+def draft(table, r, size):
+    """Copy record r behind all others, to be changed and kept; where, or a request."""
+    records, sizes = flat64(table, RECORDS), flat64(table, SIZES)
+    at = sizes[RECORDS_USED]
+    if at + size > records.shape[0]:
+        return request(NEED_FRAMES, ZERO)
+    for i in range(1, size):
+        records[at + i] = records[r + i]
+    return at
+
+
+@inner
+def keep(table, at):
+    """Intern the draft at ``at``: its index, or that of an equal record."""
+    records, buckets, sizes = flat64(table, RECORDS), flat64(table, RECORD_BUCKETS), flat64(table, SIZES)
+    objects = grid64(table, OBJECTS)
+    o, size = records[at + OBJECT], records[at + SIZE]
+    n = objects[o, SLOTS_END] - objects[o, SLOTS]
+    owed = at + BITS + objects[o, WORDS]
+    missing, first = ZERO, n
+    for w in range(objects[o, WORDS]):
+        word = np.uint64(records[owed + w])
+        i = 64 * w
+        while word:
+            if word & np.uint64(1):
+                missing += 1
+                first = min(first, i)
+            word >>= np.uint64(1)
+            i += 1
+    records[at + MISSING], records[at + FIRST_OWED] = missing, first
+    key = np.uint64(1)
+    for i in range(1, size):
+        key = mixed(key, records[at + i])
+    slot = np.int64(key & np.uint64(buckets.shape[0] - 1))
+    r = buckets[slot]
+    while r > 0:
+        same = True
+        for i in range(1, size):
+            if records[r + i] != records[at + i]:
+                same = False
+                break
+        if same:
+            return r
+        r = records[r]
+    records[at] = buckets[slot]
+    buckets[slot] = at
+    sizes[RECORDS_USED] = at + size
+    return at
+
+
+@kernel
+def first_record(table, o):
+    """The record of an object without members, or a request."""
+    records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
+    if objects[o, FIRST_RECORD] > 0:
+        return objects[o, FIRST_RECORD]
+    size = BITS + 2 * objects[o, WORDS]
+    at = draft(table, ZERO, size)
+    if at < 0:
+        return at
+    for i in range(1, size):
+        records[at + i] = 0
+    records[at + SIZE], records[at + OBJECT] = size, o
+    owed = at + BITS + objects[o, WORDS]
+    for i in range(objects[o, SLOTS], objects[o, SLOTS_END]):
+        if slots[i, REQUIRED]:
+            set_bit(records, owed, i - objects[o, SLOTS])
+    r = keep(table, at)
+    objects[o, FIRST_RECORD] = r
+    return r
+
+
+@inner
+def counted(objects, o, count):
+    """The number of members, as far as it matters."""
+    return count + 1 if objects[o, MOST] >= 0 else min(count + 1, objects[o, LEAST])
+
+
+@inner
+def cover(table, o, flags):
+    """Fewest members that fulfil what these flags lack of what object o wants; only known where it has a limit."""
+    objects = grid64(table, OBJECTS)
+    if objects[o, WANTED] == 0 or objects[o, MOST] < 0:
+        return ZERO
+    return flat64(table, ITEM_TABLE)[objects[o, COVER] + (objects[o, WANTED] & ~flags)]
+
+
+@inner
+def slot_fits(table, r, i):
+    """Whether slot i (of its object's) may come now, whatever its value."""
+    records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
+    o = records[r + OBJECT]
+    first, had, words = objects[o, SLOTS], r + BITS, objects[o, WORDS]
+    at = first + i
+    if slots[at, WAYS] == slots[at, WAYS_END] or has_bit(records, had, i):
+        return False
+    ordered = objects[o, ORDERED] == 1
+    if ordered and (i < records[r + POSITION] or i > records[r + FIRST_OWED]):
+        return False
+    items = flat64(table, ITEM_TABLE)
+    more = ZERO  # members owed after this one
+    if objects[o, IMPLYING] or objects[o, MOST] >= 0:
+        more = records[r + MISSING] - has_bit(records, had + words, i)
+        for j in range(slots[at, IMPLIED], slots[at, IMPLIED_END]):
+            t = items[j]
+            if t != i and not has_bit(records, had, t):
+                if (ordered and t < i) or slots[first + t, WAYS] == slots[first + t, WAYS_END]:
+                    return False
+                if not has_bit(records, had + words, t):
+                    more += 1
+    if objects[o, MOST] >= 0:
+        least_cover = NONE
+        ways = grid64(table, WAY_TABLE)
+        for w in range(slots[at, WAYS], slots[at, WAYS_END]):
+            c = cover(table, o, records[r + FLAGS] | ways[w, 1])
+            if least_cover < 0 or c < least_cover:
+                least_cover = c
+        if records[r + COUNT] + 1 + more + least_cover > objects[o, MOST]:
+            return False
+    needed = objects[o, LEAST] - records[r + COUNT] - 1
+    if needed <= more:
+        return True
+    more = others_in_reserve(table, r)
+    return more >= needed or more + left(table, r, i, needed) >= needed
+
+
+@inner
+def others_in_reserve(table, r):
+    """How many names that are no slot have not come yet; ENDLESS for so many or more."""
+    records, objects = flat64(table, RECORDS), grid64(table, OBJECTS)
+    o = records[r + OBJECT]
+    if objects[o, START] < 0:
+        return ZERO
+    if not objects[o, FINITE]:
+        return ZERO + ENDLESS
+    known = others_left(table, r, ZERO, objects[o, NAMES], objects[o, NAMES_END], objects[o, START])
+    return known if known == ENDLESS else known - records[r + FLAGS] // ANONYMOUS
+
+
+@inner
+def left(table, r, i, enough):
+    """Slots that may still come after slot i (-1: in any order, after none), counted up to ``enough``."""
+    records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
+    items = flat64(table, ITEM_TABLE)
+    o = records[r + OBJECT]
+    first, n = objects[o, SLOTS], objects[o, SLOTS_END] - objects[o, SLOTS]
+    ordered = objects[o, ORDERED] == 1
+    found = ZERO
+    for s in range(i + 1 if ordered else ZERO, n):
+        if found >= enough:
+            break
+        at = first + s
+        if s == i or has_bit(records, r + BITS, s) or slots[at, WAYS] == slots[at, WAYS_END]:
+            continue
+        fits = True
+        for j in range(slots[at, IMPLIED], slots[at, IMPLIED_END]):
+            t = items[j]
+            if t != i and not has_bit(records, r + BITS, t):
+                if (ordered and t < i) or slots[first + t, WAYS] == slots[first + t, WAYS_END]:
+                    fits = False
+        if fits:
+            found += 1
+    return found
+
+
+@inner
+def others_fit(table, r):
+    """Whether a member that is no slot may come now."""
+    records, objects, ways = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, WAY_TABLE)
+    o = records[r + OBJECT]
+    if objects[o, START] < 0:
+        return False
+    if objects[o, ORDERED] == 1 and records[r + MISSING] > 0:
+        return False
+    if objects[o, FINITE]:
+        reserve = others_in_reserve(table, r)
+        needed = objects[o, LEAST] - records[r + COUNT]
+        if objects[o, ORDERED] == 0:  # else no slot comes after an other
+            needed -= left(table, r, NONE, needed)
+        if reserve <= 0 or reserve < needed:
+            return False
+    if objects[o, MOST] < 0:
+        return True
+    classes = grid64(table, CLASS_TABLE)
+    c = objects[o, CLASSES]
+    for w in range(classes[c, 0], classes[c, 1]):
+        needed = records[r + MISSING] + cover(table, o, records[r + FLAGS] | ways[w, 1])
+        if records[r + COUNT] + 1 + needed <= objects[o, MOST]:
+            return True
+    return False
+
+
+@inner
+def may_close(table, r):
+    """Whether the object may end."""
+    records, objects = flat64(table, RECORDS), grid64(table, OBJECTS)
+    o = records[r + OBJECT]
+    wanted = objects[o, WANTED]
+    return (
+        records[r + MISSING] == 0 and records[r + COUNT] >= objects[o, LEAST] and records[r + FLAGS] & wanted == wanted
+    )
+
+
+@inner
+def may_go_on(table, r):
+    """Whether a further member may come."""
+    records, objects = flat64(table, RECORDS), grid64(table, OBJECTS)
+    o = records[r + OBJECT]
+    if others_fit(table, r):
+        return True
+    for i in range(records[r + POSITION], objects[o, SLOTS_END] - objects[o, SLOTS]):
+        if slot_fits(table, r, i):
+            return True
+    return False
+
+
+@inner
+def with_slot(table, r, i, flags):
+    """The record with slot i, or a request."""
+    records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
+    o = records[r + OBJECT]
+    at = draft(table, r, records[r + SIZE])
+    if at < 0:
+        return at
+    had = at + BITS
+    owed = had + objects[o, WORDS]
+    set_bit(records, had, i)
+    clear_bit(records, owed, i)
+    if objects[o, ORDERED] == 1:
+        if not objects[o, IMPLYING]:
+            for j in range(records[r + POSITION], i):
+                set_bit(records, had, j)
+        records[at + POSITION] = i + 1
+    items = flat64(table, ITEM_TABLE)
+    s = objects[o, SLOTS] + i
+    for j in range(slots[s, IMPLIED], slots[s, IMPLIED_END]):
+        if not has_bit(records, had, items[j]):
+            set_bit(records, owed, items[j])
+    records[at + COUNT] = counted(objects, o, records[r + COUNT])
+    records[at + FLAGS] |= flags
+    return keep(table, at)
+
+
+@inner
+def with_other(table, r, text, flags):
+    """The record with a member that is no slot, or a request; text -1: one whose name is not known."""
+    records, objects = flat64(table, RECORDS), grid64(table, OBJECTS)
+    o = records[r + OBJECT]
+    names = records[r + OTHERS]
+    if text >= 0:
+        names = push_pair(table, names, 256 + text)
+        if names < 0:
+            return names
+    at = draft(table, r, records[r + SIZE])
+    if at < 0:
+        return at
+    if objects[o, ORDERED] == 1:
+        n = objects[o, SLOTS_END] - objects[o, SLOTS]
+        if not objects[o, IMPLYING]:
+            for j in range(records[r + POSITION], n):
+                set_bit(records, at + BITS, j)
+        records[at + POSITION] = n
+    records[at + OTHERS] = names
+    records[at + COUNT] = counted(objects, o, records[r + COUNT])
+    records[at + FLAGS] |= flags
+    if text < 0:
+        records[at + FLAGS] += ANONYMOUS
+    return keep(table, at)
+
+
+@inner
+def way_fits(table, r, w, needed):
+    """Whether way w of a member leaves room for what must still come; needed: members owed after it."""
+    objects, records = grid64(table, OBJECTS), flat64(table, RECORDS)
+    o = records[r + OBJECT]
+    if objects[o, MOST] < 0 or objects[o, WANTED] == 0:
+        return True
+    flags = records[r + FLAGS] | grid64(table, WAY_TABLE)[w, 1]
+    return records[r + COUNT] + 1 + needed + cover(table, o, flags) <= objects[o, MOST]
+
+
+# names
+
+
+@inner
+def narrow(table, low, high, depth, byte):
+    """Of the sorted names [low, high), which share their first ``depth`` bytes, those that go on with ``byte``."""
+    names, letters = grid64(table, NAME_TABLE), letters_of(table)
+    a, b = low, high
+    while a < b:  # the first not below
+        middle = (a + b) >> 1
+        if letters[names[middle, 0] + depth] < byte:
+            a = middle + 1
+        else:
+            b = middle
+    end = a
+    if high - a <= 8:
+        while end < high and letters[names[end, 0] + depth] == byte:
+            end += 1
+        return a, end
+    b = high
+    while end < b:
+        middle = (end + b) >> 1
+        if letters[names[middle, 0] + depth] <= byte:
+            end = middle + 1
+        else:
+            b = middle
+    return a, end
+
+
+@inner
+def fitting(table, r, low, high):
+    """Whether a slot of one of the names [low, high) may come now."""
+    names = grid64(table, NAME_TABLE)
+    for j in range(low, high):
+        if slot_fits(table, r, names[j, 2]):
+            return True
+    return False
+
+
+@inner
+def begins(table, name, text):
+    """Whether a text is the beginning of a name (both texts)."""
+    pairs = grid64(table, PAIRS)
+    while pairs[name, 2] > pairs[text, 2]:
+        name = pairs[name, 0]
+    return name == text
+
+
+@inner
+def used(table, names, text):
+    """Whether a text is in a set of names."""
+    pairs = grid64(table, PAIRS)
+    while names > 0:
+        if pairs[names, 1] - 256 == text:
+            return True
+        names = pairs[names, 0]
+    return False
+
+
+@inner
+def used_beginning(table, names, text):
+    """How many names of a set begin with a text."""
+    pairs = grid64(table, PAIRS)
+    found = ZERO
+    while names > 0:
+        if begins(table, pairs[names, 1] - 256, text):
+            found += 1
+        names = pairs[names, 0]
+    return found
+
+
+@inner
+def accepted(table, low, high):
+    """How many of the declared names [low, high) the automaton of other names would take as well."""
+    names = grid64(table, NAME_TABLE)
+    found = ZERO
+    for j in range(low, high):
+        found += names[j, 3]
+    return found
+
+
+@inner
+def others_left(table, r, text, low, high, state):
+    """How many names still to come begin with ``text``, after which the names' automaton is in ``state``.
+
+    ENDLESS for so many or more; [low, high) are the declared names that begin so.
+    """
+    total = np.int64(grid32(table, STATES)[state, ENDINGS])
+    if total == ENDLESS:
+        return total
+    used_up = used_beginning(table, flat64(table, RECORDS)[r + OTHERS], text)
+    return total - used_up - accepted(table, low, high)
+
+
+@inner
+def left_beyond(table, n, rest, size, low, high, state):
+    """The same where the text is that of frame n with rest[0:size] after it."""
+    total = np.int64(grid32(table, STATES)[state, ENDINGS])
+    if total == ENDLESS:
+        return total
+    frames, pairs = grid64(table, FRAMES), grid64(table, PAIRS)
+    text = frames[n, 2]
+    names = flat64(table, RECORDS)[frames[frames[n, 1], 2] + OTHERS]
+    while names > 0:
+        name = pairs[names, 1] - 256
+        names = pairs[names, 0]
+        over = pairs[name, 2] - pairs[text, 2]
+        if over < size:
+            continue
+        same = True
+        while same and over > 0:
+            if over <= size and pairs[name, 1] != rest[over - 1]:
+                same = False
+            name = pairs[name, 0]
+            over -= 1
+        if same and name == text:
+            total -= 1
+    return total - accepted(table, low, high)
+
+
+@inner
+def begin_name(table, k):
+    """The frame of a name that begins in the object of frame k, or a request."""
+    nodes, frames, objects = grid64(table, NODES), grid64(table, FRAMES), grid64(table, OBJECTS)
+    o, r = nodes[frames[k, 0], 1], frames[k, 2]
+    state = objects[o, START] if others_fit(table, r) else NONE
+    return push_frame(table, objects[o, NAME_NODE], k, ZERO, objects[o, NAMES], objects[o, NAMES_END], state)
+
+
+REFUSED, GOES_ON, A_SLOT, AN_OTHER = 0, 1, 2, 3
+
+
+@inner
+def name_step(table, n, byte):
+    """What a byte does to the name of frame n: (outcome, frame of the longer name | slot | class, text).
+
+    The second is negative for a request.
+    """
+    frames, names = grid64(table, FRAMES), grid64(table, NAME_TABLE)
+    k, text, q = frames[n, 1], frames[n, 2], frames[n, 5]
+    r = frames[k, 2]
+    depth = grid64(table, PAIRS)[text, 2]
+    low, high = ZERO, ZERO
+    if frames[n, 3] < frames[n, 4]:
+        low, high = narrow(table, frames[n, 3], frames[n, 4], depth, byte)
+        if low >= high:
+            low, high = ZERO, ZERO
+    if high - low == 1 and names[low, 1] - names[low, 0] == depth + 1:
+        slot = names[low, 2]
+        return (A_SLOT if slot_fits(table, r, slot) else REFUSED), slot, text
+    if q >= 0:
+        q = np.int64(grid32(table, STEP)[q, byte])
+    if q < 0 and not fitting(table, r, low, high):
+        return REFUSED, ZERO, text
+    longer = push_pair(table, text, np.int64(byte))
+    if longer < 0:
+        return REFUSED, longer, text
+    if q >= 0:
+        states = grid32(table, STATES)
+        if states[q, FINAL]:
+            if used(table, flat64(table, RECORDS)[r + OTHERS], longer):
+                return REFUSED, ZERO, text
+            return AN_OTHER, np.int64(states[q, LABEL]), longer
+        if others_left(table, r, longer, low, high, q) <= 0:
+            q = NONE
+            if not fitting(table, r, low, high):
+                return REFUSED, ZERO, text
+    frame = push_frame(table, frames[n, 0], k, longer, low, high, q)
+    return (GOES_ON if frame >= 0 else REFUSED), frame, longer
+
+
+@kernel
+def in_the_way(table, n):
+    """1 if a declared or a used name begins with the name of frame n, so that its row is not that of any other name."""
+    frames = grid64(table, FRAMES)
+    if frames[n, 3] < frames[n, 4]:
+        return ONE
+    return min(ONE, used_beginning(table, flat64(table, RECORDS)[frames[frames[n, 1], 2] + OTHERS], frames[n, 2]))
+
+
+@kernel
+def any_other(table, n):
+    """The frame of a name like that of n which no declared or used name begins with."""
+    frames = grid64(table, FRAMES)
+    return push_frame(table, frames[n, 0], frames[n, 1], NONE, ZERO, ZERO, frames[n, 5])
+
+
+
+
+@kernel
+def owed_name(table, n):
+    """One more than the first slot that must come and whose name may still become that of frame n; 0 for none."""
+    frames, names, records = grid64(table, FRAMES), grid64(table, NAME_TABLE), flat64(table, RECORDS)
+    r = frames[frames[n, 1], 2]
+    o = records[r + OBJECT]
+    owed = r + BITS + grid64(table, OBJECTS)[o, WORDS]
+    best = ZERO
+    for j in range(frames[n, 3], frames[n, 4]):
+        i = names[j, 2]
+        if has_bit(records, owed, i) and (best == 0 or i + 1 < best) and slot_fits(table, r, i):
+            best = i + 1
+    return best
+
+
+@kernel
+def possible(table, n, found):
+    """Write the slots whose names may still become that of frame n to found; their number."""
+    frames, names = grid64(table, FRAMES), grid64(table, NAME_TABLE)
+    r = frames[frames[n, 1], 2]
+    m = ZERO
+    for j in range(frames[n, 3], frames[n, 4]):
+        if slot_fits(table, r, names[j, 2]):
+            found[m] = names[j, 2]
+            m += 1
+    return m
