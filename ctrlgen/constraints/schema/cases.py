@@ -138,7 +138,9 @@ class CaseTable:
 
     def union(self, cases: Iterable[Case], pointer: str) -> Cases:
         """Several cases, each once."""
-        found = tuple(dict.fromkeys(cases))
+        found = tuple(cases)
+        if len(found) > 1:
+            found = tuple(dict.fromkeys(found))
         if len(found) > MAX_CASES:
             raise _too_many(pointer, MAX_CASES)
         return found
@@ -175,10 +177,15 @@ class CaseTable:
     def plain(self, facts: Facts, pointer: str) -> Cases:
         """The cases of the keywords that speak of one type, and of the listed values."""
         types = facts.get("type", _TYPES)
-        cases: Sequence[Case | None] = [self.typed(name, facts) for name in _KINDS if name in types]
-        if "integer" in types:
-            cases = [*cases, number(facts, whole=True)]
-        found = tuple([case for case in cases if case is not None])
+        found: Cases
+        if len(facts) == 1 and len(types) == 1:
+            (name,) = types
+            found = _ALONE[name]
+        else:
+            cases: Sequence[Case | None] = [self.typed(name, facts) for name in _KINDS if name in types]
+            if "integer" in types:
+                cases = [*cases, number(facts, whole=True)]
+            found = tuple([case for case in cases if case is not None])
         for keyword in ("enum", "const"):
             if keyword in facts:
                 found = self.meet(self.listed(facts[keyword], pointer), found, pointer)
@@ -188,7 +195,7 @@ class CaseTable:
         """The case of one type."""
         about = _ABOUT.get(name)
         if about is None or facts.keys().isdisjoint(about):
-            return ANY[_KINDS.index(name)]
+            return _ALONE[name][0]
         if name == "number":
             return number(facts, whole=None)
         return string(facts) if name == "string" else array(facts) if name == "array" else object_(facts)
@@ -232,12 +239,15 @@ class CaseTable:
         return self.synthetic({"const": Listed.of([value])}, pointer)
 
 
+_ALONE: dict[str, Cases] = {name: (ANY[i],) for i, name in enumerate(_KINDS)} | {"integer": (Number(True),)}
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas")
 
 
 def number(facts: Facts, *, whole: bool | None) -> Number | None:
     """The numbers that the facts allow."""
+    if facts.keys().isdisjoint(_ABOUT["number"]):
+        return Number(whole)
     case: Number | None = Number(whole, step=Fraction(exact(facts["multipleOf"])) if "multipleOf" in facts else None)
     for keyword, low, open_ in (
         ("minimum", True, False),

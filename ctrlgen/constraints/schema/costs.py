@@ -35,6 +35,15 @@ MAX_LENGTH = 10_000_000
 
 _INFINITE = 1 << 200
 
+SHORTEST = {
+    "date": 10, "time": 9, "date-time": 20, "duration": 3, "email": 3, "idn-email": 3, "hostname": 1, "ipv4": 7,
+    "ipv6": 2, "uri": 2, "uri-reference": 0, "iri": 2, "iri-reference": 0, "uri-template": 0, "uuid": 36,
+    "json-pointer": 0, "relative-json-pointer": 1, "regex": 0,
+}  # fmt: skip
+"""Bytes of the shortest string of each format, known without building its automaton."""
+
+_FORMAT_LENGTHS = {String(frozenset(((True, "format", name),))): length + 2 for name, length in SHORTEST.items()}
+
 
 class Costs:
     """How short each goal can be written.
@@ -66,6 +75,11 @@ class Costs:
 
     def _solved(self, goal: Goal) -> int | None:
         """The fixpoint over the goal and all that its texts must contain."""
+        cases = self.table.of(goal)
+        if all(child in self._of for case in cases for child in self._needed(case, goal)):
+            costs = [cost for case in cases if (cost := self._now(case, goal, self.of)) is not None]
+            self._of[goal] = min(costs, default=None)
+            return self._of[goal]
         below: dict[Goal, list[Goal]] = {}
         todo = [goal]
         while todo:
@@ -103,6 +117,14 @@ class Costs:
                 pending.update(dict.fromkeys(parents[goal]))
         for goal in below:
             self._of[goal] = values.get(goal)
+
+    def cases(self, goal: Goal) -> list[Case]:
+        """The cases of a goal that have a text."""
+        cases = self.table.of(goal)
+        if len(cases) == 1 and cases[0].kind != Array.kind:
+            cost = self._cases[id(cases[0])] = self.of(goal)
+            return [] if cost is None else [cases[0]]
+        return [case for case in cases if self.case(case, goal) is not None]
 
     def case(self, case: Case, goal: Goal) -> int | None:
         """Bytes of the shortest text of one case of a goal; None if there is none."""
@@ -164,6 +186,8 @@ class Costs:
             return min(map(len, self.strings(case)), default=None)
         if case.plain:
             return case.least + 2
+        if not self.ascii and (length := _FORMAT_LENGTHS.get(case)) is not None:
+            return length
         return _string_cost(case, self.ascii)
 
     def strings(self, case: String) -> list[bytes]:
@@ -181,7 +205,7 @@ class Costs:
         """The members of an object."""
         found = self._members.get(id(case))
         if found is None:
-            found = self._members[id(case)] = members_of(case, self._names_of, self.table.pointer(goal))
+            found = self._members[id(case)] = members_of(case, self._names_of, self.table.pointer(goal), ascii=self.ascii)
             self._kept.append(case)
         return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from ctrlgen.constraints.schema.facts import content
 from ctrlgen.constraints.schema.names import lengths_of
 from ctrlgen.errors import ComplexityError
 
@@ -41,7 +40,7 @@ def object_cost(members: Members, lookup: Callable[[Goal], int | None]) -> int |
         cost = _cheapest(members.ways[i], lookup)
         if cost is None:
             return None
-        total += len(content(members.names[i])) + cost + 4
+        total += members.lengths[i] + cost + 4
     missing = members.least - len(needed)
     if missing > 0:
         extra = _filled(members, lookup, frozenset(needed), missing)
@@ -70,7 +69,7 @@ def _filled(
         if i not in there and ways and dead.isdisjoint(members.implied[i]):
             cost = _cheapest(ways, lookup)
             if cost is not None:
-                found.append(len(content(members.names[i])) + cost + 4)
+                found.append(members.lengths[i] + cost + 4)
     if any(members.implied):
         return sum(found) + (_others_cost(members, lookup, missing - len(found)) or 0) if _enough(
             members, lookup, missing - len(found)
@@ -93,16 +92,15 @@ def _other_costs(members: Members, lookup: Callable[[Goal], int | None], count: 
     for names, ways in members.others:
         cost = _cheapest(ways, lookup)
         if cost is not None:
-            lengths = free_lengths(members.names, count) if names is None else lengths_of(names, count)
+            lengths = free_lengths(members.lengths, count) if names is None else lengths_of(names, count)
             found += [length + cost + 4 for length in lengths]
     return found
 
 
-def free_lengths(taken: tuple[str, ...], count: int) -> list[int]:
-    """The lengths of ``count`` short names that are not taken."""
+def free_lengths(taken: tuple[int, ...], count: int) -> list[int]:
+    """The lengths of ``count`` short names beside those of the lengths that are taken."""
     used = [0] * 8
-    for name in taken:
-        length = len(content(name))
+    for length in taken:
         if length < len(used):
             used[length] += 1
     found: list[int] = []
@@ -149,7 +147,7 @@ def _searched(members: Members, lookup: Callable[[Goal], int | None], needed: li
                 value = lookup(goal)
                 if value is not None and (owed or useful or flags | bits != flags):
                     order += 1
-                    step = len(content(members.names[i])) + value + 4
+                    step = members.lengths[i] + value + 4
                     heapq.heappush(heap, (cost + step, order, there | {i}, count, flags | bits))
         if not owed:
             for step, bits in others:
@@ -164,7 +162,7 @@ def _other_ways(members: Members, lookup: Callable[[Goal], int | None]) -> list[
     found: dict[int, int] = {}
     count = members.least + members.wanted.bit_count() + 1
     for names, ways in members.others:
-        lengths = free_lengths(members.names, count) if names is None else lengths_of(names, count)
+        lengths = free_lengths(members.lengths, count) if names is None else lengths_of(names, count)
         for goal, bits in ways:
             value = lookup(goal)
             if value is not None and lengths:

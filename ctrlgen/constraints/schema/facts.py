@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
 from ctrlgen.grammars.lowering import json_body
@@ -104,7 +105,7 @@ def content(text: str) -> bytes:
     >>> content('say "hi"')
     b'say \\\\"hi\\\\"'
     """
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    return encode_basestring(text)[1:-1].encode()
 
 
 def any_content() -> Automaton:

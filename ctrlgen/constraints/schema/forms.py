@@ -10,6 +10,7 @@ Form = tuple[Callable[[Json], bool], str]
 """A test, and what it expects in words."""
 
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+_TYPES = frozenset(TYPES)
 
 
 def is_number(value: Json) -> bool:
@@ -40,6 +41,8 @@ def are_names(value: Json) -> bool:
 
 
 def _are_types(value: Json) -> bool:
+    if isinstance(value, str):
+        return value in _TYPES
     names = value if isinstance(value, list) else [value]
     return len(names) > 0 and all(isinstance(name, str) and name in TYPES for name in names)
 

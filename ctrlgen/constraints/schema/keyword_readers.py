@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlgen.constraints.schema.document import below
 from ctrlgen.constraints.schema.facts import Contains, ItemRule, Listed, MemberRule
 from ctrlgen.constraints.schema.formats import ANNOTATION_FORMATS, FORMAT_NAMES
-from ctrlgen.constraints.schema.forms import are_names
+from ctrlgen.constraints.schema.forms import FORMS, are_names
 from ctrlgen.constraints.schema.patterns import pattern_automaton
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ _SETS = {name: frozenset((name,)) for name in ("null", "boolean", "integer", "nu
 
 def _type(reader: Reader, facts: Facts, schema: Schema, pointer: str) -> None:
     value = schema["type"]
+    if value.__class__ is str and value != "integer" and "nullable" not in schema:
+        facts["type"] = _SETS[value]
+        return
     types = _SETS[value] if isinstance(value, str) else frozenset(value)
     if schema.get("nullable") is True:
         types |= {"null"}
@@ -299,4 +302,7 @@ READERS: dict[str, Callable[[Reader, Facts, Schema, str], None]] = {
     "dependencies": _dependencies,
     "unevaluatedProperties": _one("unevaluatedProperties"),
 }
+
+RULES = {keyword: (reader, FORMS[keyword][0]) for keyword, reader in READERS.items()}
+"""The reader of each keyword and what tests its value."""
 

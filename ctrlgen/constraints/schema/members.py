@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from itertools import chain, combinations
+from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING
 
+from ctrlgen.automaton import Automaton
 from ctrlgen.constraints.schema.facts import NEVER, both, content
-from ctrlgen.constraints.schema.names import MAX_FINITE, classes, finite, has_loop
+from ctrlgen.constraints.schema.names import MAX_FINITE, classes, finite, has_loop, without
 from ctrlgen.constraints.schema.patterns import pattern_automaton
+from ctrlgen.constraints.schema.texts import ascii_bytes
 from ctrlgen.errors import ComplexityError
+from ctrlgen.grammars.lowering import json_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +36,7 @@ class Members:
 
     Args:
         names: the known names, in the order of their declaration.
+        lengths: bytes of each between the quotes.
         ways: for each, what its value may meet and the demands it then fulfils.
         required: for each, whether it must be there.
         implied: for each, the indices of those that must be there too.
@@ -41,6 +47,7 @@ class Members:
     """
 
     names: tuple[str, ...]
+    lengths: tuple[int, ...]
     ways: tuple[Ways, ...]
     required: tuple[bool, ...]
     implied: tuple[tuple[int, ...], ...]
@@ -50,23 +57,52 @@ class Members:
     wanted: int
 
 
-def members_of(case: Object, names_of: Callable[[Goal], Automaton], pointer: str) -> Members:
+def members_of(case: Object, names_of: Callable[[Goal], Automaton], pointer: str, *, ascii: bool = False) -> Members:
     """Resolve the rules of an object.
 
     Args:
         case: the object.
         names_of: the canonical content of the strings that meet a goal.
         pointer: where the schema stands.
+        ascii: whether names are written in ASCII only.
 
     Raises:
         ComplexityError: there are too many classes of names or demands.
     """
-    return _Resolver(case, names_of, pointer).members()
+    if len(case.rules) == 1 and not (case.names or case.implies or case.demands or case.rules[0].patterns):
+        return _plain(case, ascii)
+    return _Resolver(case, names_of, pointer, ascii).members()
+
+
+def _plain(case: Object, ascii: bool) -> Members:
+    """The members by one rule without patterns."""
+    rule = case.rules[0]
+    names = tuple([name for name, _ in rule.named])
+    ways: list[Ways] = [((goal, 0),) if goal != NEVER else () for _, goal in rule.named]
+    rest: Ways = ((rule.others, 0),) if rule.others != NEVER else ()
+    missing = tuple([name for name in case.required if name not in rule.goals])
+    names += missing
+    ways += [rest] * len(missing)
+    return Members(
+        names,
+        _lengths(names, ascii),
+        tuple(ways),
+        tuple(map(set(case.required).__contains__, names)),
+        ((),) * len(names),
+        ((None, rest),) if rest else (),
+        case.least,
+        case.most,
+        0,
+    )
+
+
+def _lengths(names: tuple[str, ...], ascii: bool) -> tuple[int, ...]:
+    return tuple([len(encode_basestring_ascii(name)) - 2 if ascii else len(content(name)) for name in names])
 
 
 class _Resolver:
-    def __init__(self, case: Object, names_of: Callable[[Goal], Automaton], pointer: str) -> None:
-        self.case, self.pointer = case, pointer
+    def __init__(self, case: Object, names_of: Callable[[Goal], Automaton], pointer: str, ascii: bool) -> None:
+        self.case, self.pointer, self.ascii = case, pointer, ascii
         self.conditions: dict[Condition, Automaton] = {}
         patterns = [pattern for rule in case.rules for pattern, _ in rule.patterns]
         for demand in case.demands:
@@ -89,6 +125,7 @@ class _Resolver:
         required = _needed(case, index)
         return Members(
             names,
+            _lengths(names, self.ascii),
             tuple([self._named(name) for name in names]),
             tuple([name in required for name in names]),
             _implied(case, index),
@@ -104,23 +141,40 @@ class _Resolver:
         def unwanted(met: frozenset[Condition]) -> bool:
             return not self._ways(None, met)
 
-        by_ways: dict[Ways, Automaton | None] = {}
-        for names, met in classes(self.conditions, known, unwanted, self.pointer):
-            ways = self._ways(None, met)
-            if not ways:
-                continue
-            listed = None if names is None or has_loop(names) else finite(names)
-            if listed is not None:
-                known.update(dict.fromkeys(listed))
-            elif names is not None and self.case.least > MAX_FINITE and not has_loop(names):
-                raise ComplexityError(
-                    f"#{self.pointer}/minProperties: more than {MAX_FINITE} members of a class of names that "
-                    "has an end cannot be counted (a fixed limit)"
-                )
-            else:
-                there = by_ways.get(ways)
-                by_ways[ways] = names if there is None or names is None else there | names
-        for ways, names in by_ways.items():
+        everything = json_body("canonical")
+        if self.ascii:
+            everything = everything & ascii_bytes()
+        groups: dict[Ways, list[Automaton | None]] = {}
+        for names, met in classes(self.conditions, unwanted, everything, self.pointer):
+            groups.setdefault(self._ways(None, met), []).append(names)
+        if len(groups) == 1 and not unwanted(frozenset()):
+            yield None, next(iter(groups))  # all names are alike after all
+            return
+        for ways, parts in groups.items():
+            if ways:
+                yield from self._class(ways, parts, known)
+
+    def _class(
+        self, ways: Ways, parts: list[Automaton | None], known: dict[str, None]
+    ) -> Iterator[tuple[Automaton | None, Ways]]:
+        """Names whose members may be the same."""
+        automata = [names for names in parts if names is not None]
+        if len(automata) < len(parts):
+            yield None, ways
+            return
+        names = without(reduce(Automaton.union, automata), known)
+        if names.is_empty:
+            return
+        ends = not has_loop(names)
+        listed = finite(names) if ends else None
+        if listed is not None:
+            known.update(dict.fromkeys(listed))
+        elif ends and self.case.least > MAX_FINITE:
+            raise ComplexityError(
+                f"#{self.pointer}/minProperties: more than {MAX_FINITE} members of a class of names that "
+                "has an end cannot be counted (a fixed limit)"
+            )
+        else:
             yield names, ways
 
     def _named(self, name: str) -> Ways:

@@ -30,35 +30,35 @@ Condition = tuple[str, Any] if TYPE_CHECKING else tuple
 
 def classes(
     conditions: Mapping[Condition, Automaton],
-    declared: Iterable[str],
     unwanted: Callable[[frozenset[Condition]], bool],
+    everything: Automaton,
     pointer: str,
 ) -> list[tuple[Automaton | None, frozenset[Condition]]]:
-    """Names that are not declared, by the conditions they fulfil; None for the class of all such names.
+    """All names, by the conditions they fulfil; None if they all fulfil the same ones.
 
     Args:
         conditions: the canonical content of the names that fulfil each.
-        declared: names that are left out.
         unwanted: tells of the conditions that a class fulfils whether no member of it is allowed.
+        everything: the canonical content of all names there are.
         pointer: where the schema stands.
 
     Raises:
         ComplexityError: there are too many classes, or they take too many states.
     """
-    everything = json_body("canonical")
-    split = {c: automaton for c, automaton in conditions.items() if automaton.signature != everything.signature}
+    anything = json_body("canonical").signature
+    split = {c: automaton for c, automaton in conditions.items() if automaton.signature != anything}
     always = frozenset(conditions) - frozenset(split)
     if not split:
         return [(None, always)]
-    taken = [content(name) for name in declared]
-    rest = everything - Automaton.from_strings(taken) if taken else everything
-    found: list[tuple[Automaton, frozenset[Condition]]] = []
+    rest = everything
+    found: list[tuple[Automaton | None, frozenset[Condition]]] = []
     last = next(reversed(split))
     try:
         for condition, automaton in split.items():
-            parts = [(rest.intersection(automaton, max_states=MAX_NAME_STATES), always | {condition})]
+            parts = [(_met(rest, automaton), always | {condition})]
             for names, met in found:
-                parts.append((names.intersection(automaton, max_states=MAX_NAME_STATES), met | {condition}))
+                assert names is not None
+                parts.append((_met(names, automaton), met | {condition}))
                 parts.append((names.difference(automaton, max_states=MAX_NAME_STATES), met))
             found = [(names, met) for names, met in parts if not names.is_empty]
             if condition != last or not unwanted(always):
@@ -72,7 +72,17 @@ def classes(
         raise ComplexityError(f"#{pointer}/patternProperties: {error}") from error
     if not unwanted(always) and not rest.is_empty:
         found.append((rest, always))
-    return list(found)
+    return found
+
+
+def _met(names: Automaton, condition: Automaton) -> Automaton:
+    return names.intersection(condition, max_states=MAX_NAME_STATES)
+
+
+def without(names: Automaton, taken: Iterable[str]) -> Automaton:
+    """The names of a class that are not taken."""
+    among = [text for name in taken if names.matches(text := content(name))]
+    return names - Automaton.from_strings(among) if among else names
 
 
 def finite(names: Automaton, limit: int = MAX_FINITE) -> list[str] | None:
@@ -97,18 +107,20 @@ def finite(names: Automaton, limit: int = MAX_FINITE) -> list[str] | None:
 
 def has_loop(names: Automaton) -> bool:
     """Whether there are names without end: every state of a trimmed automaton lies on the way to an end."""
-    count = len(names.next)
-    targets = [np.unique(row[row >= 0]) for row in names.next]
-    incoming = np.zeros(count, dtype=np.int64)
+    targets = [set(row) - {-1} for row in names.columns.tolist()]
+    if any(state in row for state, row in enumerate(targets)):
+        return True
+    incoming = [0] * len(targets)
     for row in targets:
-        incoming[row] += 1
-    todo = [state for state in range(count) if incoming[state] == 0]
+        for target in row:
+            incoming[target] += 1
+    todo = [state for state, count in enumerate(incoming) if count == 0]
     for state in todo:
-        for target in targets[state].tolist():
+        for target in targets[state]:
             incoming[target] -= 1
             if incoming[target] == 0:
                 todo.append(target)
-    return len(todo) < count
+    return len(todo) < len(targets)
 
 
 def lengths_of(names: Automaton, count: int) -> list[int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ctrlgen.constraints.schema.costs import Costs
 from ctrlgen.constraints.schema.facts import Goal
-from ctrlgen.constraints.schema.texts import quote
+from ctrlgen.constraints.schema.texts import closed
 from ctrlgen.constraints.schema.values import Array, Boolean, Case, Null, Number, Object, String
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Language:
         return known
 
     def _made(self, goal: Goal) -> Iterable[Plan]:
-        cases = [case for case in self.costs.table.of(goal) if self.costs.case(case, goal) is not None]
+        cases = self.costs.cases(goal)
         texts = tuple([text for case in cases for text in self._listed(case)])
         if texts:
             yield Texts(tuple(dict.fromkeys(texts)))
@@ -239,8 +239,8 @@ class Language:
         assert cost is not None  # cases without a text are left out before
         members = self.costs.members(case, goal)
         slots = tuple([self._slot(members, i) for i in range(len(members.names))])
-        others = [Other(self._names(names), self._ways(ways)) for names, ways in members.others]
-        kept = tuple([other for other in others if other.ways and (other.names is None or not other.names.is_empty)])
+        others = [(names, self._ways(ways)) for names, ways in members.others]
+        kept = tuple([Other(None if names is None else closed(names), ways) for names, ways in others if ways])
         return ObjectPlan(slots, kept, members.least, members.most, members.wanted, cost)
 
     def _slot(self, members: Members, i: int) -> Slot:
@@ -250,6 +250,3 @@ class Language:
         """Only those that can be finished."""
         of = self.costs.of
         return tuple([way for way in ways if of(way[0]) is not None])
-
-    def _names(self, names: Automaton | None) -> Automaton | None:
-        return None if names is None else names.then(quote())

@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 from ctrlgen.constraints.schema.facts import NEVER
 from ctrlgen.constraints.schema.findings import Entry
 from ctrlgen.constraints.schema.forms import FORMS, KNOWN, shown
-from ctrlgen.constraints.schema.keyword_readers import READERS
+from ctrlgen.constraints.schema.keyword_readers import READERS, RULES
 from ctrlgen.constraints.schema.misspelt import ANNOTATIONS, intended
 from ctrlgen.constraints.schema.resources import RECURSIVE, Resources, draft_of, own_address
 from ctrlgen.errors import ComplexityError, SchemaError
@@ -173,15 +173,15 @@ class Reader:
         if self.draft < 8 and "$ref" in schema:
             schema = self._alone(schema, pointer)
         for keyword, value in schema.items():
-            reader = READERS.get(keyword)
-            if reader is None:
+            rule = RULES.get(keyword)
+            if rule is None:
                 if keyword not in ANNOTATIONS:
                     self._unknown(keyword, value, pointer)
-            elif not FORMS[keyword][0](value):
+            elif not rule[1](value):
                 self.refuse(pointer, keyword, f"expected {FORMS[keyword][1]}, not {shown(value)}")
             elif not self.dropped or (pointer, keyword) not in self.dropped:
                 try:
-                    reader(self, facts, schema, pointer)
+                    rule[0](self, facts, schema, pointer)
                 except SchemaError as error:
                     self._caught(error, pointer, keyword)
                 except ComplexityError as error:

@@ -133,10 +133,20 @@ def spellings(value: str) -> list[bytes]:
     return list(dict.fromkeys([plain, ascii, plain.replace(b"/", b"\\/"), ascii.replace(b"/", b"\\/")]))
 
 
-@lru_cache(1)
-def quote() -> Automaton:
-    """The closing quote."""
-    return Automaton.from_strings([b'"'])
+def closed(content: Automaton) -> Automaton:
+    """Strings of ``content``, in which no quote stands by itself, with the closing quote.
+
+    States differ in the quote where they differed in accepting, so they stay minimal; the new one is a leaf, which is
+    met first from the first state that accepts, and all later states move up by one.
+    """
+    quote, size = ord('"'), len(content.next)
+    first = int(content.accepting.argmax())
+    place = 1 + max(int(content.next[:first].max(initial=0)), int(content.next[first, :quote].max(initial=0)))
+    moved = content.next + (content.next >= place)
+    moved[content.accepting, quote] = place
+    table = np.insert(moved, place, np.int32(-1), axis=0)
+    accepting = np.arange(size + 1) == place
+    return Automaton(table.astype(np.int32), accepting, np.insert(content.boundary, place, True))
 
 
 @lru_cache(256)
@@ -145,12 +155,12 @@ def quoted(shape: String) -> Automaton:
     if shape.plain:
         return _any_quoted()
     automaton = shape.automaton("all")
-    return automaton if automaton.is_empty else automaton.then(quote())
+    return automaton if automaton.is_empty else closed(automaton)
 
 
 @lru_cache(1)
 def _any_quoted() -> Automaton:
-    return any_content().then(quote())
+    return closed(any_content())
 
 
 @lru_cache(1)
