@@ -124,11 +124,14 @@ class Branches:
             return False
 
     def _listed(self, goal: Goal) -> set[object] | None:
-        """The values of a goal that lists strings."""
-        cases = self._safely(goal)
-        if cases is None or any(not isinstance(case, String) or case.values is None for case in cases):
-            return None
-        return {value for case in cases if isinstance(case, String) for value in case.values or ()}
+        """The values of a goal that lists scalars, each with its type."""
+        found: set[object] = set()
+        for case in self._safely(goal) or ANY:
+            if isinstance(case, Array | Object) or (isinstance(case, String | Number) and case.values is None):
+                return None
+            values = (None,) if isinstance(case, Null) else case.values or ()
+            found |= {(case.kind, value) for value in values}
+        return found
 
     def _safely(self, goal: Goal) -> Cases | None:
         try:
@@ -178,6 +181,9 @@ class Branches:
 
     def _dependent(self, name: str, goal: Goal, pointer: str, seen: bool) -> Cases:
         table = self.table
+        facts = table.facts[goal[0]] if len(goal) == 1 and goal[0] > 0 else {}
+        if facts.keys() == {"required"}:
+            return (*ANY[:-1], Object(implies=tuple((name, other) for other in facts["required"])))
         others: tuple[Case, ...] = tuple([case for case in ANY if not isinstance(case, Object)])
         there = table.meet((Object(required=(name,)),), table.of(goal, seen=seen), pointer)
         return (*others, absent(name), *there)

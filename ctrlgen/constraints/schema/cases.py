@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Json = Any
 Cases = tuple[Case, ...]
 
-MAX_PAIRS = 200_000
+MAX_PAIRS = 100_000
 """Most pairs of cases intersected for one schema."""
 
 MAX_CASES = 5_000
@@ -134,6 +134,7 @@ class CaseTable:
                     case = a.meet(b)  # type: ignore[arg-type]
                     if case is not None:
                         found.append(case)
+                        self._pairs += len(case.rules) >> 2 if case.kind >= Array.kind else 0
         return self.union(found, pointer)
 
     def union(self, cases: Iterable[Case], pointer: str) -> Cases:

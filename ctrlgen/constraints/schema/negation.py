@@ -42,6 +42,7 @@ class Negation:
     def __init__(self, table: CaseTable) -> None:
         self.table = table
         self.complements = Complements(table.facts, table.pointers)
+        self.used = False
 
     # goals
 
@@ -76,6 +77,7 @@ class Negation:
 
     def of(self, number: int) -> Cases:
         """The values that do not meet schema ``number``."""
+        self.used = True
         facts, pointer = self.table.facts[number], self.table.pointers[number]
         found = [*self._values(facts, pointer), *_numbers(facts), *_strings(facts)]
         found += [*self._arrays(facts, pointer), *self._objects(facts, pointer), *self._in_place(facts, pointer)]
