@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint as Constraint
     from ctrlgen.constraint import Specification as Specification
     from ctrlgen.constraints.choice import Choice as Choice
+    from ctrlgen.constraints.grammar import Grammar as Grammar
     from ctrlgen.constraints.json_schema import JsonSchema as JsonSchema
     from ctrlgen.constraints.package_names import PackageNames as PackageNames
     from ctrlgen.constraints.regex import Regex as Regex
@@ -49,6 +50,7 @@ _HOME = {
     "ControlProcessor": "processor",
     "CtrlgenError": "errors",
     "DeadEndError": "errors",
+    "Grammar": "constraints.grammar",
     "GrammarError": "errors",
     "InputError": "errors",
     "JsonSchema": "constraints.json_schema",

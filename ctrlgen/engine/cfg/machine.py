@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from copy import copy
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -54,26 +55,39 @@ class GrammarMachine:
         self.lock = threading.RLock()
         self._shift = max(len(vocabulary.tokens) - 1, 1).bit_length()
         self._eos = frozenset(vocabulary.eos)
-        self._sets: list[_Configurations] = [()]
-        self._ids: dict[_Configurations, int] = {}
-        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
         self._max_rows = max(16, row_bytes // (4 * vocabulary.words))
-        self._moves: dict[int, int] = {}
-        self._accepts: dict[int, bool] = {FINISHED: True}
-        self._distance: dict[int, int] = {FINISHED: 1}
-        self.completion = Completion(self.store, tables)
-        self.store.judge = self._can_end
+        self._end_row = self._row_of_eos()
         self.store.set_separators(_separators(self.store, language))
         if self._strict():
             self.store.make_strict()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start with no state met."""
+        from ctrlgen.engine.cfg.kernel_mask import begin
+
+        self._sets: list[_Configurations] = [()]
+        self._ids: dict[_Configurations, int] = {}
+        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
+        self._moves: dict[int, int] = {}
+        self._accepts: dict[int, bool] = {FINISHED: True}
+        self._distance: dict[int, int] = {FINISHED: 1}
+        self._rows[FINISHED] = self._end_row
         self._current = np.empty((4096, 2), np.int32)
         self._after = np.empty((4096, 2), np.int32)
         self._work = np.empty((1 << 16, 2), np.int32)
-        self._end_row = self._row_of_eos()
-        self._rows[FINISHED] = self._end_row
-        from ctrlgen.engine.cfg.kernel_mask import begin
-
+        self.completion = Completion(self.store, self.tables)
+        self.store.judge = self._can_end
         self.start = self._state(((self.store.run(begin, 0, 0), 0),))
+
+    def renewed(self) -> GrammarMachine:
+        """The same constraint, which has met no state, but knows what this one knows about the vocabulary."""
+        new = copy(self)
+        with self.lock:
+            new.store = self.store.renewed()
+        new.lock = threading.RLock()
+        new._begin()
+        return new
 
     # the constraint
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,7 @@ _HEADS = (
 _NEED_SCANNER, _TOO_MANY, NEED_VERDICTS = 64, 65, 67
 _N_FRAMES, _N_NODES, _N_ROOT_ENTRIES = 8, 9, 15
 _N_WALKS = range(9, 15)
-N_CLOSED, N_CLASSES, N_VERDICTS, STRICT, PARALLEL = 5, 6, 16, 17, 19
+N_CLOSED, N_CLASSES, N_VERDICTS, STRICT, PARALLEL, N_UNIONS, N_UNION_MEMBERS = 5, 6, 16, 17, 19, 21, 22
 
 
 class Store:
@@ -104,6 +105,19 @@ class Store:
         for line in range(len(_LINES)):
             self._address(line)
         self.run(intern_duties, np.zeros(1, np.int32), 0)  # the empty set is number 0
+
+    def renewed(self) -> Store:
+        """A copy without stacks and what is known about them."""
+        new = copy(self)
+        new.arrays, new.table, new._judged = [array.copy() for array in self.arrays], self.table.copy(), 0
+        new["counts"][[N_VERDICTS, N_UNIONS, N_UNION_MEMBERS]] = 0
+        new["counts"][_N_FRAMES] = 1
+        new["frames"][0] = 0, -1, -1, 0, 0
+        for name in ("frame_heads", "union_heads", "verdict_heads"):
+            new[name][:] = -1
+        for line in range(len(_LINES)):
+            new._address(line)
+        return new
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[_INDEX[name]]
