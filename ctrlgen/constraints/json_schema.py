@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ctrlgen.constraints.schema.document import Document, checked_copy, read_text, too_deep
-from ctrlgen.constraints.schema.expansion import Expansion
-from ctrlgen.constraints.schema.keywords import Entry, examine
-from ctrlgen.constraints.schema.lengths import Lengths
+from ctrlgen.constraints.schema.compiling import canonical_text, language, report
 from ctrlgen.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint
-    from ctrlgen.constraints.schema.network import Whitespace
+    from ctrlgen.constraints.schema.findings import Entry
+    from ctrlgen.constraints.schema.network import KeyOrder, Whitespace
+    from ctrlgen.constraints.schema.plans import Language
     from ctrlgen.engine.network import Network
     from ctrlgen.vocabulary import Vocabulary
 
@@ -24,8 +22,7 @@ if TYPE_CHECKING:
 class JsonSchema:
     """The text is a JSON document that a schema describes.
 
-    Declared members come in the order they are declared, undeclared ones after them. All keywords are enforced
-    exactly or refused here, before any model runs; ``docs/json_schema.md`` lists them.
+    All keywords are enforced exactly or refused here, before any model runs; ``docs/json_schema.md`` lists them.
 
     >>> spec = JsonSchema({"type": "array", "items": {"type": "integer"}, "maxItems": 3})
     >>> spec.parse("[1, 2]")
@@ -37,7 +34,9 @@ class JsonSchema:
         whitespace: "line" allows one space after a colon or comma, "compact" none, "pretty" up to 20 blanks and line
             breaks between any two tokens.
         max_digits: most digits of a number before the point, and most after it; a longer bound extends it.
-        strict: whether unknown keywords are refused; otherwise they are annotations, as the standard says.
+        strict: whether what cannot be enforced is refused; otherwise it is left out, and ``report`` says so.
+        key_order: "declared" for declared members in the order of the schema and others after them, "any" for any.
+        ensure_ascii: whether only ASCII is written, everything else as escapes.
 
     Raises:
         SchemaError: the schema cannot be enforced; says where, and what to write instead if there is something.
@@ -49,6 +48,8 @@ class JsonSchema:
     whitespace: Whitespace
     max_digits: int
     strict: bool
+    key_order: KeyOrder
+    ensure_ascii: bool
     model: Any
 
     def __init__(
@@ -58,31 +59,27 @@ class JsonSchema:
         whitespace: Whitespace = "line",
         max_digits: int = 20,
         strict: bool = True,
+        key_order: KeyOrder = "declared",
+        ensure_ascii: bool = False,
     ) -> None:
         if whitespace not in ("compact", "line", "pretty"):
             raise InputError(f"whitespace must be 'compact', 'line' or 'pretty', not {whitespace!r}")
         if isinstance(max_digits, bool) or not isinstance(max_digits, int) or not 1 <= max_digits <= 1000:
             raise InputError(f"max_digits must be an integer from 1 to 1000, not {max_digits!r}")
-        model, copy = None, schema
-        try:
-            if isinstance(schema, str):
-                copy = read_text(schema)
-            elif not isinstance(schema, dict | bool):
-                model, copy = schema, _schema_of(schema)
-            copy = checked_copy(copy)
-        except RecursionError:
-            raise too_deep() from None
-        if not isinstance(copy, dict | bool):
-            raise SchemaError(f"a schema is an object, true or false, not {type(copy).__name__}")
+        if key_order not in ("declared", "any"):
+            raise InputError(f"key_order must be 'declared' or 'any', not {key_order!r}")
+        model = None if isinstance(schema, dict | bool | str) else schema
         for name, value in (
-            ("text", json.dumps(copy, ensure_ascii=False, separators=(",", ":"))),
+            ("text", canonical_text(schema if model is None else _schema_of(schema))),
             ("whitespace", whitespace),
             ("max_digits", max_digits),
             ("strict", strict),
+            ("key_order", key_order),
+            ("ensure_ascii", ensure_ascii),
             ("model", model),
         ):
             object.__setattr__(self, name, value)
-        self._lengths()
+        self._language()
 
     def __repr__(self) -> str:
         shown = self.text if len(self.text) <= 60 else self.text[:57] + "..."
@@ -103,7 +100,13 @@ class JsonSchema:
         """The start node of the schema in ``network``."""
         from ctrlgen.constraints.schema.network import schema_network
 
-        return schema_network(network, self._lengths(), self.whitespace, self.max_digits)
+        return schema_network(
+            network,
+            self._language(),
+            whitespace=self.whitespace,
+            key_order=self.key_order,
+            ensure_ascii=self.ensure_ascii,
+        )
 
     def parse(self, text: str) -> Any:
         """The JSON value of ``text``, or the validated instance if a type was given.
@@ -119,11 +122,11 @@ class JsonSchema:
             raise InputError(f"not a JSON document: {error}") from None
 
     def report(self) -> list[Entry]:
-        """What becomes of each keyword: enforced, or an annotation that restricts nothing."""
-        return schema_report(self.schema, strict=self.strict)
+        """What becomes of each keyword: enforced, an annotation that restricts nothing, or not enforced."""
+        return report(self.text, strict=self.strict)
 
-    def _lengths(self) -> Lengths:
-        return _prepared(self.text, self.max_digits, self.strict)
+    def _language(self) -> Language:
+        return language(self.text, self.max_digits, self.strict, self.ensure_ascii)
 
 
 def schema_report(schema: object, *, strict: bool = True) -> list[Entry]:
@@ -132,22 +135,7 @@ def schema_report(schema: object, *, strict: bool = True) -> list[Entry]:
     Raises:
         SchemaError: it is not JSON, or a reference leads nowhere.
     """
-    copy = checked_copy(read_text(schema) if isinstance(schema, str) else schema)
-    return [entry for part, pointer in Document(copy).walk() for entry in examine(part, pointer, strict=strict)]
-
-
-@lru_cache(256)
-def _prepared(text: str, max_digits: int, strict: bool) -> Lengths:
-    """Everything about a schema that does not depend on the vocabulary."""
-    try:
-        document = Document(json.loads(text))
-        for part, pointer in document.walk():
-            for entry in examine(part, pointer, strict=strict):
-                if entry.status == "refused":
-                    raise entry.error()
-        return Lengths(Expansion(document), max_digits)
-    except RecursionError:
-        raise too_deep() from None
+    return report(canonical_text(schema), strict=strict)
 
 
 def _schema_of(model: object) -> object:

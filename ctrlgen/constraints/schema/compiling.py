@@ -51,8 +51,7 @@ def _written(value: Json) -> str | None:
         same = bool(json.loads(text) == value)
     except (TypeError, ValueError):
         return None
-    # values of other types may look the same: then the copy would not be equal, or the types differ in their tests
-    return text if same and sum(map(text.count, _BRACKETS)) < MAX_DEPTH * 40 and _shallow(value, MAX_DEPTH) else None
+    return text if same and (sum(map(text.count, _BRACKETS)) <= MAX_DEPTH or _shallow(value, MAX_DEPTH)) else None
 
 
 def _shallow(value: Json, depth: int) -> bool:

@@ -1,4 +1,4 @@
-"""A checked copy of a schema, with JSON pointers and local references.
+"""A checked copy of a schema, and JSON pointers.
 
 A schema comes from anywhere: Python objects with cycles, texts of any depth. The copy is finite JSON of bounded depth,
 so everything behind it may recurse.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
-from ctrlgen.constraints.schema.keywords import subschemas
 from ctrlgen.errors import ComplexityError, SchemaError
 
 MAX_DEPTH = 150
@@ -119,87 +117,3 @@ def below(pointer: str, key: str | int) -> str:
     '/properties/a~1b'
     """
     return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
-
-
-class Document:
-    """A schema and its references.
-
-    Args:
-        root: a checked copy.
-    """
-
-    def __init__(self, root: Json) -> None:
-        self.root = root
-        self._anchors: dict[str, tuple[Json, str]] | None = None
-
-    def resolve(self, reference: str, pointer: str) -> tuple[Json, str]:
-        """What a ``$ref`` at ``pointer`` means: the schema and its own pointer.
-
-        Raises:
-            SchemaError: it leads out of this document, or nowhere.
-        """
-        base, _, fragment = reference.partition("#")
-        own = self.root.get("$id", self.root.get("id", "")) if isinstance(self.root, dict) else ""
-        if base and base != str(own).rstrip("#"):
-            raise self._unresolved(f"{reference!r} is outside this document and nothing is ever fetched", pointer)
-        fragment = unquote(fragment)
-        if fragment and not fragment.startswith("/"):
-            if fragment not in self.anchors:
-                raise self._unresolved(f"there is no $anchor {fragment!r}", pointer)
-            return self.anchors[fragment]
-        found = self.root
-        for part in fragment.split("/")[1:]:
-            found = self._member(found, part.replace("~1", "/").replace("~0", "~"), reference, pointer)
-        if not isinstance(found, dict | bool):
-            raise self._unresolved(f"{reference!r} leads to something that is not a schema", pointer)
-        return found, fragment
-
-    def _member(self, value: Json, key: str, reference: str, pointer: str) -> Json:
-        if isinstance(value, dict) and key in value:
-            return value[key]
-        if isinstance(value, list) and key.isdecimal() and key.isascii() and int(key) < len(value):
-            return value[int(key)]
-        raise self._unresolved(f"{reference!r} leads nowhere: there is no {key!r}", pointer)
-
-    @staticmethod
-    def _unresolved(message: str, pointer: str) -> SchemaError:
-        return SchemaError(
-            message,
-            pointer=pointer,
-            keyword="$ref",
-            rewrite='put the schema under "$defs" and refer to it as "#/$defs/NAME"',
-        )
-
-    @property
-    def anchors(self) -> dict[str, tuple[Json, str]]:
-        """The schemas named by ``$anchor``."""
-        if self._anchors is None:
-            self._anchors = {}
-            for schema, pointer in self.walk(references=False):
-                name = schema.get("$anchor") if isinstance(schema, dict) else None
-                if name in self._anchors:
-                    raise SchemaError(f"the anchor {name!r} is given twice", pointer=pointer, keyword="$anchor")
-                if name is not None:
-                    self._anchors[name] = schema, pointer
-        return self._anchors
-
-    def walk(self, *, references: bool = True) -> Iterator[tuple[Json, str]]:
-        """Each schema with its pointer, once.
-
-        Args:
-            references: follow ``$ref`` and leave out definitions nothing refers to; else all that is written down.
-        """
-        seen: set[int] = set()
-        todo = [(self.root, "")]
-        while todo:
-            schema, pointer = todo.pop()
-            if isinstance(schema, dict) and id(schema) in seen:
-                continue
-            seen.add(id(schema))
-            yield schema, pointer
-            if not isinstance(schema, dict):
-                continue
-            inner = subschemas(schema, definitions=not references)
-            todo += reversed([(s, pointer + "".join(below("", key) for key in path)) for path, s in inner])
-            if references and isinstance(schema.get("$ref"), str):
-                todo.append(self.resolve(schema["$ref"], pointer))
