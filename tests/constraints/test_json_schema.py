@@ -71,7 +71,7 @@ TABLE: list[tuple[str, Any, list[str], list[str]]] = [
     ("pattern is a search", {"type": "string", "pattern": "owl"}, ['"owl"', '"bowler"'], ['"ow l"', '""']),
     ("pattern and lengths", {"type": "string", "pattern": "^[a-f0-9]+$", "minLength": 2, "maxLength": 4}, ['"a0"', '"beef"', r'"\u0061b"'], ['"a"', '"beef0"', '"xy"']),
     ("any string", {"type": "string"}, ['"é\\"\\\\ /"', r'"\b\u001f"'], ['"a', '"\n"', '"\x01"', r'"\x"', r'"\ud800"']),
-    ("bounds of integers", {"type": "integer", "minimum": -17, "maximum": 12}, ["-17", "0", "12"], ["-18", "13", "-", "007", "1.0"]),
+    ("bounds of integers", {"type": "integer", "minimum": -17, "maximum": 12}, ["-17", "0", "12"], ["-18", "13", "-", "007", "1.5"]),
     ("bounds of numbers", {"type": "number", "exclusiveMinimum": 0, "maximum": 5}, ["0.1", "5", "4.999", "5.0"], ["0", "0.0", "5.01", "-1", "12"]),
     ("multiples", {"type": "integer", "multipleOf": 6, "minimum": 1}, ["6", "600"], ["0", "3", "-6"]),
     ("numbers", {"type": "number"}, ["0", "-1.5", "1e5", "2.5E-10"], ["1.", ".5", "+1", "1e", "00", "NaN"]),
@@ -101,18 +101,6 @@ def test_keywords(schema: Any, good: list[str], bad: list[str]) -> None:
     for text in bad:
         assert not accepts(spec, text), f"accepts {text}"
     check_laws(spec.compile(BYTES), texts=[text.encode() for text in good[:3]], max_states=60)
-
-
-@pytest.mark.parametrize(("schema", "good", "bad"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_the_predicted_cost_is_that_of_the_network(schema: Any, good: list[str], bad: list[str]) -> None:
-    from ctrlgen.engine.lexicon import lexicon_of
-
-    network = Network(lexicon_of(BYTES))
-    start = JsonSchema(schema).build(network)
-    predicted = network.cost[start]
-    witness = network.witness(start, 0)
-    assert len(witness) == predicted
-    assert accepts(JsonSchema(schema), witness.decode())
 
 
 def test_styles_of_blanks() -> None:
@@ -307,19 +295,13 @@ def test_values_of_specifications() -> None:
         ({"type": "strng"}, "", "type"),
         ({"properties": {"a/b": {"minLenght": 3}}}, "/properties/a~1b", "minLenght"),
         ({"items": {"uniqueItems": True}}, "/items", "uniqueItems"),
-        ({"not": {}}, "", "not"),
-        ({"if": {}, "then": {}}, "", "if"),
-        ({"nullable": True, "type": "string"}, "", "nullable"),
-        ({"format": "email"}, "", "format"),
-        ({"multipleOf": 0.01}, "", "multipleOf"),
-        ({"oneOf": [INTEGER, {"type": "number"}]}, "", "oneOf"),
+        ({"format": "idn-hostname"}, "", "format"),
+        ({"not": {"uniqueItems": True}}, "", "not"),
         ({"minLength": -1}, "", "minLength"),
         ({"minLength": True}, "", "minLength"),
         ({"required": "a"}, "", "required"),
         ({"anyOf": []}, "", "anyOf"),
         ({"properties": {"a": 3}}, "", "properties"),
-        ({"items": [INTEGER]}, "", "items"),
-        ({"type": "object", "minProperties": 2}, "", "minProperties"),  # undeclared keys may repeat each other
     ],
 )
 def test_what_is_not_enforced_is_refused_with_its_place(schema: Any, pointer: str | None, keyword: str) -> None:
