@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
 from ctrlgen.constraints.json_schema import JsonSchema
-from ctrlgen.engine.network import Network
 from ctrlgen.errors import ComplexityError, CtrlgenError, InputError, SchemaError, UnsatisfiableError
 from ctrlgen.testing import check_laws
 from ctrlgen.vocabulary import Vocabulary

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,8 +11,6 @@ import pytest
 from typing_extensions import TypedDict
 
 from ctrlgen.constraints.json_schema import JsonSchema, schema_report
-from ctrlgen.engine.lexicon import lexicon_of
-from ctrlgen.engine.network import Network
 from ctrlgen.errors import ComplexityError, CtrlgenError, InputError, SchemaError, UnsatisfiableError
 from ctrlgen.testing import check_laws
 from ctrlgen.vocabulary import Vocabulary

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ctrlgen.constraints.schema.plans import ArrayPlan, Goal, Language, Lexeme, ObjectPlan, Other, Plan, Slot, Texts
+from ctrlgen.constraints.schema.facts import Goal
+from ctrlgen.constraints.schema.plans import ArrayPlan, Language, Lexeme, ObjectPlan, Other, Plan, Slot, Texts
 
 
 class Numeral(str):

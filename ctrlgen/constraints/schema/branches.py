@@ -1,4 +1,4 @@
-"""Keywords that apply other schemas to the same value: allOf, anyOf, oneOf, not, if, dependentSchemas, unevaluated ones."""
+"""Keywords that apply other schemas to the same value, and those that look at what the others have evaluated."""
 
 from __future__ import annotations
 
@@ -259,4 +259,3 @@ def _inexpressible(error: SchemaError, pointer: str, keyword: str) -> SchemaErro
         keyword=keyword,
         rewrite="list what is allowed (enum, anyOf) instead of what is not",
     )
-

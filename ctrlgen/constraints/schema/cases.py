@@ -134,7 +134,7 @@ class CaseTable:
                     case = a.meet(b)  # type: ignore[arg-type]
                     if case is not None:
                         found.append(case)
-                        self._pairs += len(case.rules) >> 2 if case.kind >= Array.kind else 0
+                        self._pairs += len(case.rules) >> 2 if isinstance(case, Array | Object) else 0
         return self.union(found, pointer)
 
     def union(self, cases: Iterable[Case], pointer: str) -> Cases:
@@ -240,7 +240,7 @@ class CaseTable:
         return self.synthetic({"const": Listed.of([value])}, pointer)
 
 
-_ALONE: dict[str, Cases] = {name: (ANY[i],) for i, name in enumerate(_KINDS)} | {"integer": (Number(True),)}
+_ALONE: dict[str, Cases] = {**{name: (ANY[i],) for i, name in enumerate(_KINDS)}, "integer": (Number(True),)}
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas")
 
@@ -311,9 +311,7 @@ def _seeing(case: Case, facts: Facts) -> Case:
 
 def _with_seen(case: Object, seen: SeenMembers) -> Object:
     joined = case.seen.join(seen)
-    return Object(
-        case.rules, case.required, case.least, case.most, case.names, case.implies, case.demands, joined
-    )
+    return Object(case.rules, case.required, case.least, case.most, case.names, case.implies, case.demands, joined)
 
 
 def _too_many(pointer: str, limit: int) -> ComplexityError:
@@ -321,4 +319,3 @@ def _too_many(pointer: str, limit: int) -> ComplexityError:
         f"#{pointer}: more than {limit} cases to combine (a fixed limit); "
         "write fewer branches in anyOf or oneOf beside or within allOf"
     )
-

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ctrlgen.constraints.schema.facts import Facts, Goal
 
+
 class Complements:
     """What stands in the way of negating a schema, found before anything is built on it.
 

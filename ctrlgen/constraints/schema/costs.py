@@ -19,8 +19,9 @@ from ctrlgen.constraints.schema.distinct import MAX_VALUES, DistinctItems, Domai
 from ctrlgen.constraints.schema.facts import NEVER, ItemRule
 from ctrlgen.constraints.schema.items import CountedItems, array_cost
 from ctrlgen.constraints.schema.members import Members, members_of
-from ctrlgen.constraints.schema.texts import ascii_bytes, listed, quoted, spellings
-from ctrlgen.constraints.schema.values import Array, Boolean, Case, Null, Number, Object, String
+from ctrlgen.constraints.schema.numbers import Number
+from ctrlgen.constraints.schema.texts import String, ascii_bytes, listed, quoted, spellings
+from ctrlgen.constraints.schema.values import Array, Boolean, Case, Null, Object
 from ctrlgen.errors import ComplexityError, SchemaError, UnsatisfiableError
 from ctrlgen.grammars.lowering import json_body
 
@@ -206,7 +207,9 @@ class Costs:
         """The members of an object."""
         found = self._members.get(id(case))
         if found is None:
-            found = self._members[id(case)] = members_of(case, self._names_of, self.table.pointer(goal), ascii=self.ascii)
+            found = self._members[id(case)] = members_of(
+                case, self._names_of, self.table.pointer(goal), ascii=self.ascii
+            )
             self._kept.append(case)
         return found
 
@@ -389,4 +392,6 @@ def _quoted(case: String, ascii: bool) -> Automaton:
 def _names(case: String) -> Automaton:
     if case.values is not None:
         return listed(case.values, "canonical")
-    return json_body("canonical") if case.plain and not case.least and case.most is None else case.automaton("canonical")
+    return (
+        json_body("canonical") if case.plain and not case.least and case.most is None else case.automaton("canonical")
+    )

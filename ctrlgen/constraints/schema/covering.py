@@ -11,8 +11,8 @@ from ctrlgen.errors import ComplexityError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlgen.constraints.schema.members import Members, Ways
     from ctrlgen.constraints.schema.facts import Goal
+    from ctrlgen.constraints.schema.members import Members, Ways
 
 MAX_STATES = 50_000
 """Most sets of members looked at where members imply others or fulfil demands."""
@@ -56,9 +56,7 @@ def _cheapest(ways: Ways, lookup: Callable[[Goal], int | None]) -> int | None:
     return min((cost for goal, _ in ways if (cost := lookup(goal)) is not None), default=None)
 
 
-def _filled(
-    members: Members, lookup: Callable[[Goal], int | None], there: frozenset[int], missing: int
-) -> int | None:
+def _filled(members: Members, lookup: Callable[[Goal], int | None], there: frozenset[int], missing: int) -> int | None:
     """Bytes of ``missing`` more members."""
     found: list[int] = []
     if any(members.implied):  # each that comes brings the ones it implies, so all that can be are counted
@@ -71,9 +69,11 @@ def _filled(
             if cost is not None:
                 found.append(members.lengths[i] + cost + 4)
     if any(members.implied):
-        return sum(found) + (_others_cost(members, lookup, missing - len(found)) or 0) if _enough(
-            members, lookup, missing - len(found)
-        ) else None
+        return (
+            sum(found) + (_others_cost(members, lookup, missing - len(found)) or 0)
+            if _enough(members, lookup, missing - len(found))
+            else None
+        )
     found += _other_costs(members, lookup, missing)
     return sum(heapq.nsmallest(missing, found)) if len(found) >= missing else None
 

@@ -49,8 +49,7 @@ class DistinctItems:
 
     def closes(self, state: Hashable) -> bool:
         """Whether the array may end here."""
-        index, _ = state  # type: ignore[misc]
-        return bool(index >= self._least)  # type: ignore[has-type]
+        return _state(state)[0] >= self._least
 
     def _rest_of(self, index: int, used: int) -> int | None:
         """Bytes of a short rest, None if the array cannot end: values for all items it still needs (a matching)."""
@@ -84,8 +83,8 @@ class DistinctItems:
 
     def ways(self, state: Hashable) -> tuple[tuple[Goal, Hashable], ...]:
         """What the next item may be and the state after it; only ways from which the array can still end."""
-        index, used = state  # type: ignore[misc]
-        if index >= self._most:  # type: ignore[has-type]
+        index, used = _state(state)
+        if index >= self._most:
             return ()
         found: list[tuple[Goal, Hashable]] = []
         for number, goal, _ in self._domain(index):
@@ -96,4 +95,10 @@ class DistinctItems:
 
     def cost(self, state: Hashable) -> int:
         """Bytes of a short rest: items, each with the comma before it, and the bracket."""
-        return self._rests(*state) or 0  # type: ignore[misc]
+        return self._rests(*_state(state)) or 0
+
+
+def _state(state: Hashable) -> tuple[int, int]:
+    """How many items there were, and a bit for each value they had."""
+    assert isinstance(state, tuple)
+    return state

@@ -90,7 +90,7 @@ class CountedItems:
             best: dict[Goal, Counts] = {}
             for chosen, goal in ways.items():
                 best[goal] = tuple(map(max, best.get(goal, chosen), chosen))
-            found[place, begun] = [(goal, chosen) for goal, chosen in best.items()]
+            found[place, begun] = list(best.items())
         return found
 
     def goals(self) -> list[Goal]:
@@ -107,17 +107,18 @@ class CountedItems:
                 for goal, more in self._choices[self._kind(index)]:
                     after = tuple(min(n + m, cap) for n, m, cap in zip(counts, more, self._caps, strict=True))
                     limits = zip(after, self.case.counts, strict=True)
-                    if all(count.most is None or n <= count.most for n, count in limits):
-                        if self._lookup(goal) is not None:
-                            known.append((goal, (following, after)))
+                    within = all(count.most is None or n <= count.most for n, count in limits)
+                    if within and self._lookup(goal) is not None:
+                        known.append((goal, (following, after)))
             self._moves[state] = known
         return known
 
     def closes(self, state: Hashable) -> bool:
         """Whether the array may end here."""
         index, counts = state  # type: ignore[misc]
-        return index >= self.case.least and all(  # type: ignore[has-type,no-any-return]
-            n >= count.least for n, count in zip(counts, self.case.counts, strict=True)  # type: ignore[has-type]
+        return index >= self.case.least and all(  # type: ignore[has-type]
+            n >= count.least
+            for n, count in zip(counts, self.case.counts, strict=True)  # type: ignore[has-type]
         )
 
     def settle(self, lookup: Callable[[Goal], int | None]) -> None:

@@ -13,8 +13,7 @@ from ctrlgen.constraints.schema.patterns import pattern_automaton
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctrlgen.constraints.schema.facts import Facts
-    from ctrlgen.constraints.schema.facts import Goal
+    from ctrlgen.constraints.schema.facts import Facts, Goal
     from ctrlgen.constraints.schema.reading import Reader
 
 Json = Any
@@ -305,4 +304,3 @@ READERS: dict[str, Callable[[Reader, Facts, Schema, str], None]] = {
 
 RULES = {keyword: (reader, FORMS[keyword][0]) for keyword, reader in READERS.items()}
 """The reader of each keyword and what tests its value."""
-

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_STATES = 60_000
 
+
 def of_length(automaton: Automaton, least: int, most: int | None) -> Automaton:
     """The strings of ``automaton`` with between ``least`` and ``most`` characters.
 

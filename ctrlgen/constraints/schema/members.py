@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ctrlgen.automaton import Automaton
-    from ctrlgen.constraints.schema.names import Condition
     from ctrlgen.constraints.schema.facts import Goal
+    from ctrlgen.constraints.schema.names import Condition
     from ctrlgen.constraints.schema.values import Demand, Object
 
 MAX_DEMANDS = 4

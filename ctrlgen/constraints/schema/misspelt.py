@@ -5,9 +5,31 @@ from __future__ import annotations
 from functools import lru_cache
 
 ANNOTATIONS = frozenset(
-    ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$comment", "$defs", "definitions")
-    + ("$vocabulary", "title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly")
-    + ("externalDocs", "xml", "contentEncoding", "contentMediaType", "contentSchema")
+    [
+        "$schema",
+        "$id",
+        "id",
+        "$anchor",
+        "$dynamicAnchor",
+        "$recursiveAnchor",
+        "$comment",
+        "$defs",
+        "definitions",
+        "$vocabulary",
+        "title",
+        "description",
+        "default",
+        "example",
+        "examples",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "externalDocs",
+        "xml",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+    ]
 )
 """Keywords that are known and restrict nothing."""
 

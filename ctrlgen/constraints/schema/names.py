@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from ctrlgen.grammars.lowering import json_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any
 
 MAX_CLASSES = 64
 """Most classes of names that may be told apart in one object."""
@@ -25,7 +24,8 @@ MAX_NAME_STATES = 4_000
 MAX_FINITE = 256
 """A class of so many names is told name by name; a larger one counts as if it had no end."""
 
-Condition = tuple[str, Any] if TYPE_CHECKING else tuple
+Condition = tuple[str, Any]
+"""("pattern", the pattern) or ("names", the goal that the name must meet as a string)."""
 
 
 def classes(

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 from ctrlgen.constraints.schema.costs import Costs
 from ctrlgen.constraints.schema.facts import Goal
 from ctrlgen.constraints.schema.items import CountedItems
-from ctrlgen.constraints.schema.texts import closed
-from ctrlgen.constraints.schema.values import Array, Boolean, Case, Null, Number, Object, String
+from ctrlgen.constraints.schema.numbers import Number
+from ctrlgen.constraints.schema.texts import String, closed
+from ctrlgen.constraints.schema.values import Array, Boolean, Case, Null, Object
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:

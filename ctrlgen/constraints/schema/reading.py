@@ -14,8 +14,7 @@ from ctrlgen.constraints.schema.resources import RECURSIVE, Resources, draft_of,
 from ctrlgen.errors import ComplexityError, SchemaError
 
 if TYPE_CHECKING:
-    from ctrlgen.constraints.schema.facts import Facts
-    from ctrlgen.constraints.schema.facts import Goal
+    from ctrlgen.constraints.schema.facts import Facts, Goal
     from ctrlgen.constraints.schema.resources import Place
 
 Json = Any
@@ -236,5 +235,3 @@ class Reader:
                 status: Any = "enforced" if keyword in READERS else "annotation"
                 found[pointer, keyword] = self.notes.get((pointer, keyword)) or Entry(pointer, keyword, status)
         return [*found.values(), *(entry for key, entry in self.notes.items() if key not in found)]
-
-

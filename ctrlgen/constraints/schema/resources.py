@@ -20,8 +20,24 @@ if TYPE_CHECKING:
 Json = Any
 
 _ONE_OR_SEVERAL = frozenset(
-    ("items", "additionalItems", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames")
-    + ("unevaluatedItems", "unevaluatedProperties", "contentSchema", "prefixItems", "allOf", "anyOf", "oneOf")
+    [
+        "items",
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "not",
+        "if",
+        "then",
+        "else",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "contentSchema",
+        "prefixItems",
+        "allOf",
+        "anyOf",
+        "oneOf",
+    ]
 )
 """Keywords whose values are schemas, or lists of them."""
 
@@ -124,9 +140,7 @@ class Resources:
         if found is None and isinstance(self._alias, str) and address == self._alias.partition("#")[0]:
             return self.root
         if found is None:
-            raise _unresolved(
-                f"{reference!r} is outside this document and nothing is ever fetched", pointer, keyword
-            )
+            raise _unresolved(f"{reference!r} is outside this document and nothing is ever fetched", pointer, keyword)
         return found
 
     def _anchor(self, resource: Place, name: str, pointer: str, keyword: str) -> Place:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ctrlgen.constraints.schema.facts import NEVER, Contains, ItemRule, MemberRule, both
+from ctrlgen.constraints.schema.facts import NEVER, Contains, Goal, ItemRule, MemberRule, both
 from ctrlgen.constraints.schema.numbers import Number
-from ctrlgen.constraints.schema.facts import Goal
 from ctrlgen.constraints.schema.texts import String
 
 
