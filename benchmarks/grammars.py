@@ -83,14 +83,17 @@ class Guidance:
         self.fill = llguidance.torch.fill_next_token_bitmask
         self.row = llguidance.torch.allocate_token_bitmask(1, self.tokens.vocab_size)
         self.limits = llguidance.LLParserLimits(
-            max_items_in_row=20_000, step_max_items=5_000_000, step_lexer_fuel=20_000_000
+            max_items_in_row=2_000_000,
+            step_max_items=50_000_000,
+            step_lexer_fuel=50_000_000,
+            initial_lexer_fuel=50_000_000,
         )
 
     def compile(self, text: str) -> Any:
         text = re.sub(r"^([A-Za-z_]+)\.[0-9]+( *:)", r"\1\2", text, flags=re.MULTILINE)
         matcher = self.library.LLMatcher(self.tokens, text, log_level=0, limits=self.limits)
         if matcher.is_error():
-            raise ValueError(matcher.get_error())
+            raise ValueError(matcher.get_error()[:300])
         return matcher
 
     def run(self, compiled: Any, tokens: list[int], masks: list[float], steps: list[float]) -> None:
@@ -100,7 +103,7 @@ class Guidance:
             ok, took = lesser(lambda: run.consume_token(token))  # noqa: B023
             steps.append(took)
             if not ok:
-                raise ValueError(run.get_error())
+                raise ValueError(run.get_error()[:300])
 
     def known(self, compiled: Any) -> Any:
         return compiled
