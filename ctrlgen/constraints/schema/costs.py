@@ -16,7 +16,7 @@ from ctrlgen.automaton import Automaton
 from ctrlgen.constraints.schema.cases import CaseTable
 from ctrlgen.constraints.schema.covering import object_cost
 from ctrlgen.constraints.schema.distinct import MAX_VALUES, DistinctItems, Domain
-from ctrlgen.constraints.schema.facts import NEVER, ItemRule
+from ctrlgen.constraints.schema.facts import NEVER
 from ctrlgen.constraints.schema.items import CountedItems, array_cost
 from ctrlgen.constraints.schema.members import Members, members_of
 from ctrlgen.constraints.schema.numbers import Number
@@ -35,7 +35,6 @@ MAX_GOALS = 100_000
 MAX_LENGTH = 10_000_000
 
 _INFINITE = 1 << 200
-_AUTOMATA = (Number.kind, String.kind)
 
 SHORTEST = {
     "date": 10, "time": 9, "date-time": 20, "duration": 3, "email": 3, "idn-email": 3, "hostname": 1, "ipv4": 7,
@@ -174,9 +173,10 @@ class Costs:
             if not (case.required or case.least or case.demands):
                 return 2
             return object_cost(self.members(case, goal), lookup)  # type: ignore[arg-type]
-        return self._scalar(case)
+        return self.scalar(case)
 
-    def _scalar(self, case: Case) -> int | None:
+    def scalar(self, case: Case) -> int | None:
+        """Bytes of the shortest text of a case that holds no others."""
         if isinstance(case, Null):
             return 4
         if isinstance(case, Boolean):
@@ -293,33 +293,6 @@ class Costs:
 
     # errors
 
-    def settled(self, root: Goal) -> bool:
-        """Look at all that can be reached, as long as each value has to meet one schema of the document alone.
-
-        Returns:
-            Whether this was so, and no plan can therefore bring up anything new.
-
-        Raises:
-            SchemaError: a keyword cannot be enforced, or a schema refers to itself without reading anything.
-            ComplexityError: a limit was reached.
-        """
-        todo, seen = [root], {root}
-        while todo:
-            for case in self.table.of(todo.pop()):
-                if case.kind in _AUTOMATA:
-                    self._scalar(case)
-                    continue
-                if not isinstance(case, Array | Object):
-                    continue
-                if not _is_plain(case):
-                    return False
-                for rule in case.rules:
-                    inner = rule.first if isinstance(rule, ItemRule) else [goal for _, goal in rule.named]
-                    new = {*inner, rule.others} - seen
-                    seen |= new
-                    todo += new
-        return not self.table.negation.used
-
     def require(self, root: Goal) -> None:
         """Refuse a root that nothing satisfies, or only something very long.
 
@@ -348,15 +321,6 @@ class Costs:
                 return f"{where} allows nothing" + (", since it needs what is false" if inner == NEVER else "")
             goal = inner
         return f"#{self.table.pointer(goal)} contains itself without an end"
-
-
-def _is_plain(case: Array | Object) -> bool:
-    """Whether each item or member has to meet what one rule says, and nothing else counts."""
-    if len(case.rules) > 1:
-        return False
-    if isinstance(case, Array):
-        return not case.counts and not case.unique
-    return not (case.names or case.demands or case.implies or (case.rules and case.rules[0].patterns))
 
 
 def _not_distinct(pointer: str, why: str) -> SchemaError:

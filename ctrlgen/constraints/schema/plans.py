@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from ctrlgen.constraints.schema.costs import Costs
 from ctrlgen.constraints.schema.facts import Goal
-from ctrlgen.constraints.schema.items import CountedItems
 from ctrlgen.constraints.schema.numbers import Number
+from ctrlgen.constraints.schema.survey import survey
 from ctrlgen.constraints.schema.texts import String, closed
 from ctrlgen.constraints.schema.values import Array, Boolean, Case, Null, Object
-from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from ctrlgen.automaton import Automaton
     from ctrlgen.constraints.schema.members import Members, Ways
@@ -142,21 +141,6 @@ class ObjectPlan:
 Plan = Texts | Lexeme | ArrayPlan | ObjectPlan
 
 
-MAX_GOALS = 20_000
-"""Most combinations of schemas that may have to be met."""
-
-
-def below(plan: Plan) -> Iterator[Goal]:
-    """The goals of the items and members of a plan; of items that depend on each other those of the first states."""
-    if isinstance(plan, ArrayPlan):
-        yield from plan.prefix if plan.rest is None else (*plan.prefix, plan.rest)
-        if isinstance(plan.states, CountedItems):
-            yield from plan.states.goals()
-    elif isinstance(plan, ObjectPlan):
-        yield from (goal for slot in plan.slots for goal, _ in slot.ways)
-        yield from (goal for other in plan.others for goal, _ in other.ways)
-
-
 class Language:
     """The plans of all goals of a document, made when they are asked for.
 
@@ -177,21 +161,7 @@ class Language:
         self.costs = Costs(reader, max_digits, ensure_ascii)
         self._plans: dict[Goal, tuple[Plan, ...]] = {}
         self.costs.require(self.root)
-        if not self.costs.settled(self.root):
-            self._explore()
-
-    def _explore(self) -> None:
-        """Make all plans there are, so that nothing is refused later on."""
-        todo, seen = [self.root], {self.root}
-        while todo:
-            new = {goal for plan in self.alternatives(todo.pop()) for goal in below(plan)} - seen
-            seen |= new
-            todo += new
-            if len(seen) > MAX_GOALS:
-                raise ComplexityError(
-                    f"more than {MAX_GOALS} combinations of schemas (a fixed limit); "
-                    "write fewer schemas in allOf, or let them share fewer properties"
-                )
+        survey(self.costs, self.root)
 
     def shortest(self, goal: Goal) -> int:
         """Bytes of a short text of a goal that has been handed out."""
