@@ -74,7 +74,7 @@ class Completion:
         )
 
     def _may_end(self, s: int, k: int) -> bool:
-        from ctrlgen.engine.cfg.kernel_mask import may_end
+        from ctrlgen.engine.cfg.kernel_live import may_end
 
         return bool(self.store.run(may_end, s, k))
 
@@ -82,7 +82,7 @@ class Completion:
         self, heap: list[tuple[int, int, bytes, int, int]], number: count[int], text: bytes, s: int, k: int
     ) -> None:
         """Put what may come after one more terminal from (s, k) on the heap."""
-        from ctrlgen.engine.cfg.kernel_mask import begin
+        from ctrlgen.engine.cfg.kernel_live import begin
         from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted_into
 
         store = self.store
@@ -116,7 +116,7 @@ class Completion:
         known = self._reached.get(key)
         if known is not None:
             return known
-        from ctrlgen.engine.cfg.kernel_mask import begin
+        from ctrlgen.engine.cfg.kernel_live import begin
 
         result: dict[tuple[int, int], tuple[bytes, int]] = {}
         seen, order = {s}, [(s, b"")]

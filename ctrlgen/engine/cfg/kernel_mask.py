@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ctrlgen.engine.cfg.kernel_lexer import close
+from ctrlgen.engine.cfg.kernel_live import begin, checked
 from ctrlgen.engine.cfg.kernel_parser import acceptable, joined, shifted
 from ctrlgen.engine.cfg.kernel_store import (
     ACCEPT,
@@ -24,35 +24,23 @@ from ctrlgen.engine.cfg.kernel_store import (
     ENTRIES,
     EXITS,
     FRAMES,
-    FRESH,
     GROUP_ROWS,
     GROUP_TOKENS,
     GROUPS,
-    LIST,
-    LISTS,
     MOVES,
-    N_BOUNDS,
-    N_CLOSED,
     N_ENTRIES,
     N_EXITS,
     N_GROUP_ROWS,
     N_GROUP_TOKENS,
     N_GROUPS,
     N_NODES,
-    N_OUTCOMES,
     N_ROOT_ENTRIES,
-    NEED_SCANNER,
     NEED_VERDICTS,
     NODE_HEADS,
     NODES,
-    OUT_HIGH,
-    OUT_LOW,
-    OUTCOMES,
     PARALLEL,
     PENDING,
     ROOTS,
-    SCANNER,
-    SCANNER_LIST,
     SCRATCH,
     SHIFT,
     SLOTS,
@@ -63,13 +51,11 @@ from ctrlgen.engine.cfg.kernel_store import (
     TOO_MANY,
     TRIE,
     grid,
-    intern_state,
     ints,
     longs,
     mix,
     room,
     rows,
-    verdict,
     words,
 )
 
@@ -242,153 +228,6 @@ def node_of(table, exit_, s):
             nodes[node, 6] = heads[slot]
             heads[slot] = node
     return node
-
-
-@njit(cache=True, nogil=True)
-def begin(table, k, duties):
-    """The lexer state that begins a terminal on stack k; a request if negative."""
-    frames, scanner, lists, counts = (
-        grid(table, FRAMES),
-        ints(table, SCANNER),
-        ints(table, SCANNER_LIST),
-        longs(table, COUNTS),
-    )
-    q = np.int64(lists[scanner[frames[k, 0]]])
-    if q < 0:
-        return room(NEED_SCANNER + 2 * scanner[frames[k, 0]])
-    s = intern_state(table, q, duties)
-    if s >= counts[N_CLOSED]:
-        code = close(table)
-        if code < 0:
-            return code
-    return s
-
-
-@njit(cache=True, nogil=True)
-def may_end(table, s, k):
-    """1 if the text may end in this configuration, 0 if not, or a request."""
-    states, lists, accept, shift = grid(table, STATES), grid(table, LISTS), words(table, ACCEPT), grid(table, SHIFT)
-    bounds, ends, end = grid(table, BOUNDS), ints(table, ENDS), np.int64(shift.shape[1])
-    code = acceptable(table, k)
-    if code < 0:
-        return code
-    if lists[states[s, LIST], FRESH] == 1:
-        return np.int64(accept[k, end >> 6] >> np.uint64(end & 63) & np.uint64(1))
-    out, pending = ints(table, STACKS), ints(table, PENDING)
-    for i in range(states[s, END_LOW], states[s, END_HIGH]):
-        label, n = np.int64(bounds[ends[i], 0]), np.int64(0)
-        if label > end:
-            out[0] = k
-            n = np.int64(1)
-        elif accept[k, label >> 6] >> np.uint64(label & 63) & np.uint64(1):
-            n = shifted(table, k, label, out, 0, pending)
-            if n < 0:
-                return n
-        for j in range(n):
-            code = acceptable(table, np.int64(out[j]))
-            if code < 0:
-                return code
-            if accept[out[j], end >> 6] >> np.uint64(end & 63) & np.uint64(1):
-                return np.int64(1)
-    return np.int64(0)
-
-
-@njit(cache=True, nogil=True)
-def outcomes(table, s):
-    """Write the boundaries that lexer state s can come to, each once, to OUTCOMES; 0 or a request."""
-    states, moves, ends = grid(table, STATES), grid(table, MOVES), ints(table, ENDS)
-    counts, result, order = longs(table, COUNTS), ints(table, OUTCOMES), ints(table, SCRATCH)
-    n_bounds, n_states = counts[N_BOUNDS], counts[N_CLOSED]
-    low = counts[N_OUTCOMES]
-    if low + n_bounds > result.shape[0]:
-        return room(OUTCOMES)
-    if n_states > order.shape[0]:
-        return room(SCRATCH)
-    seen, met = np.zeros(n_states, np.bool_), np.zeros(n_bounds, np.bool_)
-    order[0], seen[s] = s, True
-    n, high = np.int64(1), low
-    at = np.int64(0)
-    while at < n:
-        one = order[at]
-        at += 1
-        for i in range(states[one, END_LOW], states[one, END_HIGH]):
-            b = ends[i]
-            if not met[b]:
-                met[b] = True
-                result[high] = b
-                high += 1
-        for byte in range(256):
-            after = (moves[one, byte] >> 1) - 1
-            if after >= 0 and not seen[after]:
-                seen[after] = True
-                order[n] = after
-                n += 1
-    states[s, OUT_LOW], states[s, OUT_HIGH] = low, high
-    counts[N_OUTCOMES] = high
-    return np.int64(0)
-
-
-@njit(cache=True, nogil=True)
-def follows(table, s, k):
-    """1 if some terminal of lexer state s can be followed by one after which anything may come; 0: not known."""
-    states, bounds, accept, classes = (
-        grid(table, STATES),
-        grid(table, BOUNDS),
-        words(table, ACCEPT),
-        words(table, CLASSES),
-    )
-    end, width = np.int64(grid(table, SHIFT).shape[1]), accept.shape[1]
-    ignored = end + 1
-    if states[s, OUT_LOW] < 0:
-        code = outcomes(table, s)
-        if code < 0:
-            return code
-    result, out, pending = ints(table, OUTCOMES), np.empty(256, np.int32), ints(table, PENDING)
-    for i in range(states[s, OUT_LOW], states[s, OUT_HIGH]):
-        label = np.int64(bounds[result[i], 0])
-        n = np.int64(1)
-        out[0] = k
-        if label != ignored:
-            if not accept[k, label >> 6] >> np.uint64(label & 63) & np.uint64(1):
-                continue
-            n = shifted(table, k, label, out, 0, pending)
-            if n < 0:
-                return n
-        for j in range(n):
-            code = acceptable(table, np.int64(out[j]))
-            if code < 0:
-                return code
-            fresh = begin(table, np.int64(out[j]), bounds[result[i], 1])
-            if fresh < 0:
-                return fresh
-            c = states[fresh, CLASS]
-            live = accept[out[j], end >> 6] & (np.uint64(1) << np.uint64(end & 63))
-            live |= classes[c, ignored >> 6] & (np.uint64(1) << np.uint64(ignored & 63))
-            for w in range(width):
-                live |= classes[c, w] & accept[out[j], w]
-            if live:
-                return np.int64(1)
-    return np.int64(0)
-
-
-@njit(cache=True, nogil=True)
-def checked(table, c, k):
-    """The same as ``verdict`` for the lexer state that is alone in class c; 0 where states share the class."""
-    classes, accept = words(table, CLASSES), words(table, ACCEPT)
-    width, ignored = accept.shape[1], np.int64(grid(table, SHIFT).shape[1]) + 1
-    s = np.int64(classes[c, 2 * width]) - 1
-    if s < 0:
-        return np.int64(0)
-    live = classes[c, (ignored >> 6) + width] & (np.uint64(1) << np.uint64(ignored & 63))
-    for w in range(width):
-        live |= classes[c, w + width] & accept[k, w]
-    if not live:
-        return np.int64(0)
-    if longs(table, COUNTS)[STRICT] == 0:
-        code = follows(table, s, k)
-        if code != 0:
-            return code
-    return verdict(table, s, k)
 
 
 @njit(cache=True, nogil=True)

@@ -64,7 +64,7 @@ class GrammarMachine:
 
     def _begin(self) -> None:
         """Start with no state met."""
-        from ctrlgen.engine.cfg.kernel_mask import begin
+        from ctrlgen.engine.cfg.kernel_live import begin
 
         self._sets: list[_Configurations] = [()]
         self._ids: dict[_Configurations, int] = {}
@@ -105,7 +105,7 @@ class GrammarMachine:
         """Whether the text may end here."""
         known = self._accepts.get(state)
         if known is None:
-            from ctrlgen.engine.cfg.kernel_mask import may_end
+            from ctrlgen.engine.cfg.kernel_live import may_end
 
             with self.lock:
                 known = self._accepts[state] = any(self.store.run(may_end, s, k) for s, k in self._sets[state])
