@@ -238,13 +238,13 @@ class GrammarMachine:
         from ctrlgen.engine.cfg.kernel_store import intern_state
 
         store, found, missed, words = self.store, 0, 0, self.store["accept"].shape[1]
-        ignored = sum(1 << t for t in self.language.ignored)
+        used = sum(1 << t for t in {s for rule in self.language.productions.rules for s in rule.body if s >= 0})
         for number, tried in enumerate(store.scanners):
             state = store.run(intern_state, store.begin_list(number), 0)
             store.run(close)
             here = int.from_bytes(store["reach"][state, words:].tobytes(), "little")
             found |= here
-            missed |= tried & ~here & ~ignored
+            missed |= tried & ~here & used
         return found, missed
 
     def _state(self, configurations: _Configurations) -> int:
