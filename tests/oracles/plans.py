@@ -108,3 +108,60 @@ def _held(plan: ObjectPlan, slots: dict[str, Slot], name: str) -> Slot | Other |
     found = [other for other in plan.others if other.names is None or other.names.matches(text)]
     assert len(found) <= 1, "no name is in two classes"
     return found[0] if found else None
+
+
+def shortest_text(language: Language, goal: Goal) -> bytes:
+    """A text that the cheapest alternatives lead to, where members do not depend on each other."""
+    return min((_shortest(language, plan) for plan in language.alternatives(goal)), key=len)
+
+
+def _shortest(language: Language, plan: Plan) -> bytes:
+    if isinstance(plan, Texts):
+        return min(plan.texts, key=len)
+    if isinstance(plan, Lexeme):
+        if plan.text and plan.least:
+            return b'"' + b"a" * plan.least + b'"'
+        return b'"' * plan.text + plan.automaton.shortest()
+    if isinstance(plan, ArrayPlan):
+        return b"[" + b",".join(_items(language, plan)) + b"]"
+    return b"{" + b",".join(_members(language, plan)) + b"}"
+
+
+def _items(language: Language, plan: ArrayPlan) -> list[bytes]:
+    if plan.states is None:
+        goals = [plan.prefix[i] if i < len(plan.prefix) else plan.rest or () for i in range(plan.least)]
+        return [shortest_text(language, goal) for goal in goals]
+    found, state, states = [], plan.states.start, plan.states
+    while not (states.closes(state) and states.cost(state) == 1):
+        goal, state = min(states.ways(state), key=lambda way: language.shortest(way[0]) + states.cost(way[1]))
+        found.append(shortest_text(language, goal))
+    return found
+
+
+def _members(language: Language, plan: ObjectPlan) -> list[bytes]:
+    """Required members, then the cheapest others until nothing is missing; flags are taken as they come."""
+    names = [slot.name for slot in plan.slots if slot.required]
+    slots = {slot.name: slot for slot in plan.slots}
+    free = (json.dumps(f"{i}") for i in range(1 << 20) if f"{i}" not in slots)
+    found, fulfilled = [], 0
+
+    def write(name: bytes, ways: tuple[tuple[Goal, int], ...]) -> None:
+        nonlocal fulfilled
+        goal, flags = max(ways, key=lambda way: ((way[1] & ~fulfilled).bit_count(), -language.shortest(way[0])))
+        fulfilled |= flags
+        found.append(name + b":" + shortest_text(language, goal))
+
+    for name in names:
+        write(json.dumps(name, ensure_ascii=False).encode(), slots[name].ways)
+    spare = [slot for slot in plan.slots if not slot.required and slot.ways and not slot.implies]
+    while len(found) < plan.least or fulfilled != plan.wanted:
+        useful = [s for s in spare if any(flags & ~fulfilled for _, flags in s.ways)] if plan.wanted else spare
+        if useful:
+            slot = min(useful, key=lambda s: len(s.name) + min(language.shortest(goal) for goal, _ in s.ways))
+            spare.remove(slot)
+            write(json.dumps(slot.name, ensure_ascii=False).encode(), slot.ways)
+        else:
+            other = plan.others[0]
+            name = next(free).encode() if other.names is None else b'"' + other.names.shortest()
+            write(name, other.ways)
+    return found

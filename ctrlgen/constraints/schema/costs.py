@@ -316,11 +316,21 @@ class Costs:
             where = f"#{self.table.pointer(goal)}"
             if not cases:
                 return f"nothing is left of {where} when all its keywords are combined"
-            inner = next((child for child in self._needed(cases[-1], goal) if self.of(child) is None), None)
+            inner = next((child for child in self._surely_needed(cases[-1], goal) if self.of(child) is None), None)
             if inner is None or inner == NEVER:
                 return f"{where} allows nothing" + (", since it needs what is false" if inner == NEVER else "")
             goal = inner
         return f"#{self.table.pointer(goal)} contains itself without an end"
+
+    def _surely_needed(self, case: Case, goal: Goal) -> Iterable[Goal]:
+        """The goals without which there is no text; none where it is a matter of choice."""
+        if isinstance(case, Array):
+            return () if case.counts else self._needed(case, goal)
+        if isinstance(case, Object):
+            members = self.members(case, goal)
+            required = [ways for ways, needed in zip(members.ways, members.required, strict=True) if needed]
+            return [ways[0][0] if ways else NEVER for ways in required if len(ways) <= 1]
+        return ()
 
 
 def _not_distinct(pointer: str, why: str) -> SchemaError:
