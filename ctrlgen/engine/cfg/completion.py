@@ -38,6 +38,7 @@ class Completion:
         self.costs = StackCosts(tables, lengths)
         self._reached: dict[tuple[int, int], _Reached] = {}
         self._out = np.empty(4096, np.int32)
+        self._available = store["available"] > 0
 
     def text(self, configurations: Iterable[tuple[int, int]]) -> bytes:
         """A short text to an end from the best of the configurations.
@@ -130,7 +131,7 @@ class Completion:
                 if label == self.ignored:
                     fresh = store.run(begin, k, duties)
                     rows.append(np.where(row & 1, store["moves"][fresh], 0))
-            for byte, target in sorted(way for row in rows for way in _ways(row)):
+            for byte, target in sorted(way for row in rows for way in _ways(np.where(self._available, row, 0))):
                 if target not in seen:
                     seen.add(target)
                     order.append((target, text + bytes([byte])))

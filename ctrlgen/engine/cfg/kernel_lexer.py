@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from ctrlgen.engine.cfg.kernel_store import (
+    AVAILABLE,
     BOUNDS,
     CLASS,
     COUNTS,
@@ -271,6 +272,7 @@ def close(table):
         return room(REACH)
     if last > roots.shape[0]:
         return room(ROOTS)
+    available = ints(table, AVAILABLE)
     width, bounds, sets, ends = reach.shape[1], grid(table, BOUNDS), grid(table, DUTY_SETS), ints(table, ENDS)
     for s in range(first, last):
         roots[s] = -1
@@ -289,7 +291,7 @@ def close(table):
             before = np.int64(-1)
             for byte in range(256):
                 after = np.int64(moves[s, byte] >> 1) - 1
-                if after < 0 or after in (before, s):
+                if available[byte] == 0 or after < 0 or after in (before, s):
                     continue
                 before = after
                 for w in range(width):

@@ -9,6 +9,7 @@ from ctrlgen.engine.cfg.kernel_lexer import close
 from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted
 from ctrlgen.engine.cfg.kernel_store import (
     ACCEPT,
+    AVAILABLE,
     BOUNDS,
     CLASS,
     CLASSES,
@@ -100,7 +101,7 @@ def outcomes(table, s):
     """Write the boundaries that lexer state s can come to, each once, to OUTCOMES; 0 or a request."""
     states, moves, ends = grid(table, STATES), grid(table, MOVES), ints(table, ENDS)
     counts, result, order = longs(table, COUNTS), ints(table, OUTCOMES), ints(table, SCRATCH)
-    n_bounds, n_states = counts[N_BOUNDS], counts[N_CLOSED]
+    n_bounds, n_states, available = counts[N_BOUNDS], counts[N_CLOSED], ints(table, AVAILABLE)
     low = counts[N_OUTCOMES]
     if low + n_bounds > result.shape[0]:
         return room(OUTCOMES)
@@ -121,7 +122,7 @@ def outcomes(table, s):
                 high += 1
         for byte in range(256):
             after = (moves[one, byte] >> 1) - 1
-            if after >= 0 and not seen[after]:
+            if available[byte] and after >= 0 and not seen[after]:
                 seen[after] = True
                 order[n] = after
                 n += 1

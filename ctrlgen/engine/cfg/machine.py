@@ -271,7 +271,7 @@ def _separators(store: Store, language: Language) -> list[int]:
 
     if not language.ignored:
         return []
-    found = set(range(256))
+    found = set(np.flatnonzero(store["available"]).tolist())
     lexer = store.lexer
     for number, tried in enumerate(store.scanners):
         begin = store.begin_list(number)
@@ -319,7 +319,7 @@ def compile_language(vocabulary: Vocabulary, language: Language) -> Constraint:
     machine = GrammarMachine(vocabulary, language, tables)
     if not machine.can_end(machine.start):
         raise UnsatisfiableError("no text matches the grammar, as its terminals are told apart")
-    if vocabulary.has_byte.all():
+    if vocabulary.has_byte.all() or not machine.store["available"].all():
         return machine
     from ctrlgen.engine.pruned import Pruned
 

@@ -41,6 +41,7 @@ _LINES: tuple[tuple[str, Any, int, int], ...] = (
     ("outcomes", np.int32, 0, 1 << 24), ("stacks", np.int32, 0, 1 << 16), ("pending", np.int32, 0, 1 << 20),
     ("ends", np.int32, 0, 1 << 22), ("unions", np.int32, 3, 1 << 22), ("union_members", np.int32, 0, 1 << 26),
     ("union_heads", np.int32, 0, 0), ("results", np.int32, 0, 1 << 20), ("paths", np.int32, 2, 1 << 20),
+    ("available", np.int32, 0, 0),
 )  # fmt: skip
 _INDEX = {line[0]: number for number, line in enumerate(_LINES)}
 _HEADS = (
@@ -87,6 +88,7 @@ class Store:
             "entries": np.zeros(max(4096, len(trie.tokens)), np.int32),
             "group_tokens": np.zeros(max(4096, len(trie.tokens)), np.int32),
             "slots": np.zeros((4096, 2), np.int32), "separators": np.full(1, -1, np.int32),
+            "available": bytes_to_count_on(vocabulary, lexer).astype(np.int32),
         }  # fmt: skip
         given["counts"][PARALLEL] = lexer.language.lexer == "parallel"
         self.arrays: list[NDArray[Any]] = []
@@ -233,6 +235,35 @@ class Store:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in self.arrays)
+
+
+def bytes_to_count_on(vocabulary: Vocabulary, lexer: Lexer) -> NDArray[np.bool_]:
+    """bool[256]: the bytes with which terminals are brought to their end, of those that are tokens of their own.
+
+    All of them where the others are needed too: dead ends must be looked for on tokens then.
+    """
+    single = np.asarray(vocabulary.has_byte, bool)
+    used = np.zeros(256, bool)
+    used[vocabulary.trie.nodes[1:, 0]] = True
+    for automaton in lexer.language.automata:
+        table, accepting = automaton.next, np.asarray(automaton.accepting, bool)
+        alone, anyhow = _ending(table[:, single], accepting), _ending(table[:, used], accepting)
+        reached = np.zeros(len(table) + 1, bool)
+        reached[0], count = True, 0
+        while count != (count := int(reached[:-1].sum())):
+            reached[table[reached[:-1]][:, used]] = True  # -1 is the last
+        if (reached[:-1] & anyhow & ~alone).any():
+            return np.ones(256, bool)
+    return single
+
+
+def _ending(table: NDArray[np.int32], accepting: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The states from which an accepting one is reached by the columns of a table."""
+    ending = np.append(accepting, False)
+    count = -1
+    while count != (count := int(ending.sum())):
+        ending[:-1] |= ending[table].any(1)
+    return ending[:-1]
 
 
 def _children(nodes: NDArray[np.int32]) -> list[int]:

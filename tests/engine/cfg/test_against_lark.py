@@ -22,22 +22,26 @@ from tests.oracles.lark_texts import LETTERS, judge, random_grammar, texts
 EOS = 256
 LONGER = [bytes(letters) for n in (2, 3) for letters in itertools.product(LETTERS.encode(), repeat=n)]
 VOCABULARY = Vocabulary([*(bytes([b]) for b in range(256)), None, *LONGER, b"abab", b"aaaaaa", b"b b b"], eos=EOS)
+SPARSE = Vocabulary([*(bytes([b]) for b in b"ab "), None, *LONGER, b"b\xc3"], eos=3)
+"""No other letters, so that a text cannot be ended with them."""
 LONGEST = 4
 
 
-def check(text: str, lexer: str) -> None:
+def check(text: str, lexer: str, vocabulary: Vocabulary = VOCABULARY) -> None:
     try:
         accepts = judge(text, lexer)
     except LarkError:
         return  # what Lark refuses may be refused or not
     try:
-        machine = compile_language(VOCABULARY, language_of(Grammar(text, lexer=lexer).rules()))  # type: ignore[arg-type]
+        machine = compile_language(vocabulary, language_of(Grammar(text, lexer=lexer).rules()))  # type: ignore[arg-type]
     except UnsatisfiableError:
         assert not any(map(accepts, texts(LONGEST)))
         return
     except ComplexityError:
         return
-    assert isinstance(machine, GrammarMachine)
+    if not isinstance(machine, GrammarMachine):
+        return
+    (eos,) = vocabulary.eos
     good = {one for one in texts(LONGEST) if accepts(one)}
     alive = {one[:cut] for one in good for cut in range(len(one) + 1)}
     waiting = [("", machine.start)]
@@ -45,12 +49,12 @@ def check(text: str, lexer: str) -> None:
         begun, state = waiting.pop()
         assert machine.accepts(state) == (begun in good), begun
         taken = set(allowed(machine, state))
-        after = {token: machine.advance(state, token) for token in range(VOCABULARY.width)}
+        after = {token: machine.advance(state, token) for token in range(vocabulary.width)}
         assert taken == {token for token in after if after[token] != DEAD}, begun
-        assert (EOS in taken) == (begun in good)
+        assert (eos in taken) == (begun in good)
         check_tokens(machine, state, begun)
         for letter in LETTERS if len(begun) < LONGEST else "":
-            longer, then = begun + letter, after[ord(letter)]
+            longer, then = begun + letter, after[vocabulary.tokens.index(letter.encode())]
             assert then != DEAD or longer not in alive, f"{longer!r} is refused"
             if then != DEAD:
                 if longer not in alive:
@@ -61,11 +65,14 @@ def check(text: str, lexer: str) -> None:
 
 def check_tokens(machine: GrammarMachine, state: int, begun: str) -> None:
     """A token does what its bytes do."""
-    for token in range(EOS + 1, VOCABULARY.width):
+    tokens = machine.vocabulary.tokens
+    for token, piece in enumerate(tokens):
+        if piece is None or not set(piece) <= set(LETTERS.encode()):
+            continue
         whole, one = machine.advance(state, token), state
-        for byte in VOCABULARY.tokens[token] or b"":
-            one = machine.advance(one, byte) if one != DEAD else DEAD
-        assert (whole == DEAD) == (one == DEAD), (begun, VOCABULARY.tokens[token])
+        for byte in piece:
+            one = machine.advance(one, tokens.index(bytes([byte]))) if one != DEAD else DEAD
+        assert (whole == DEAD) == (one == DEAD), (begun, piece)
         assert whole in (DEAD, one) or (machine.mask(whole) == machine.mask(one)).all()
 
 
@@ -80,6 +87,13 @@ def test_random_grammars(lexer: str, block: int) -> None:
             continue
         except (AssertionError, CtrlgenError) as error:
             raise AssertionError(f"seed {seed}:\n{text}") from error
+
+
+@pytest.mark.parametrize("lexer", ["contextual", "basic", "dynamic"])
+def test_few_letters(lexer: str) -> None:
+    for seed in range(100, 130):
+        with suppress(ComplexityError):
+            check(random_grammar(random.Random(seed)), lexer, SPARSE)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
