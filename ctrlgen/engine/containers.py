@@ -111,6 +111,7 @@ class Containers:
             )
         ]
         self._new: list[list[Any]] = [[] for _ in self._tables]
+        self._moved = moved
         self.objects: list[Members] = []
         self.starts: list[int] = []
         self.item_nodes: list[tuple[tuple[int, ...], int | None, int]] = []
@@ -125,11 +126,6 @@ class Containers:
     def number_of_arrays(self) -> int:
         """The number that the next array gets."""
         return len(self.item_nodes)
-
-    @property
-    def pending(self) -> bool:
-        """Whether something has been added since ``arrays``."""
-        return any(self._new)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -158,6 +154,7 @@ class Containers:
         Raises:
             ComplexityError: it limits the number of members and wants more of them than can be told apart.
         """
+        self._moved()
         objects, slots, ways, names, classes, _, items, letters = self._new
         others = members.others.classes if members.others is not None else ()
         cover = self._cover(members, others, finite)
@@ -214,6 +211,7 @@ class Containers:
 
     def add_array(self, first: Sequence[int], rest: int | None, least: int, most: int | None, after: int) -> None:
         """Add an array; the nodes read one item each."""
+        self._moved()
         nodes = [*first, *([] if rest is None else [rest])]
         limit = len(first) if rest is None and most is None else most
         self._new[5].append((len(first), least, -1 if limit is None else limit, self._at(6), after))

@@ -20,6 +20,7 @@ from ctrlgen.engine.kernel_table import (
     ZERO,
     child,
     kernel,
+    mixed,
 )
 
 WIDE = 24
@@ -27,27 +28,27 @@ WIDE = 24
 
 
 @kernel
-def walk_automaton(trie, tokens, children, step, states, ranges, g, row, exits, counts, follow):
-    """Tokens that stay inside an automaton from state g, and where it may be left within a token.
+def walk_automaton(trie, tokens, children, step, states, ranges, root, g, row, exits, counts):
+    """Tokens below trie node ``root`` that stay inside an automaton from state g, and where it may be left within one.
 
-    Sets the bits of row; writes to counts[t] (uint8, capped at 254) the characters that token t takes, begun
-    ones included, unless it ends where the automaton accepts; if follow, writes (trie node, characters, label of the
-    accepting state) to exits[n] for each node where the automaton accepts. Returns the number of exits, which may exceed
-    the room in exits: call again with more.
+    Sets the bits of row. Writes (trie node, characters, label of the accepting state) to exits[n] for each node where
+    the automaton accepts. Writes to counts[t] (uint8, capped at 254; length 0: not wanted) the characters that token t
+    takes, begun ones included, unless it ends where the automaton accepts. Returns the number of exits, which may
+    exceed the room in exits: call again with more.
     """
     n = ZERO
     depth_state, depth_count = np.empty(512, np.int32), np.empty(512, np.int32)
+    counting = counts.shape[0] > 0
     live = ZERO
     for e in range(states[g, RANGE_LO], states[g, RANGE_HI]):
         live += ranges[e, 1] - ranges[e, 0] + 1
-    end_all = np.int64(trie[0, AFTER])
     depth_state[0], depth_count[0] = g, 0
-    wide = live > WIDE
+    wide = live > WIDE or root != 0
     firsts, last = (ZERO, ONE) if wide else (np.int64(states[g, RANGE_LO]), np.int64(states[g, RANGE_HI]))
     for e in range(firsts, last):
         low, high = (ZERO, ZERO) if wide else (np.int64(ranges[e, 0]), np.int64(ranges[e, 1]))
         for byte in range(low, high + 1):
-            i, end = ONE, end_all
+            i, end = root + 1, np.int64(trie[root, AFTER])
             if not wide:
                 i = child(trie, children, ZERO, byte)
                 if i < 0:
@@ -61,18 +62,90 @@ def walk_automaton(trie, tokens, children, step, states, ranges, g, row, exits, 
                     continue
                 c = depth_count[d - 1] + states[q, BOUNDARY]
                 depth_state[d], depth_count[d] = q, c
-                shown = c if states[q, BOUNDARY] == 1 else c + 1
                 for j in range(trie[i, LO], trie[i, HI]):
                     t = tokens[j]
                     row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
-                    if states[q, FINAL] == 0:
-                        counts[t] = min(shown, 254)
-                if follow and states[q, FINAL] == 1:
+                    if counting and states[q, FINAL] == 0:
+                        counts[t] = min(c if states[q, BOUNDARY] == 1 else c + 1, 254)
+                if states[q, FINAL] == 1:
                     if n < exits.shape[0]:
                         exits[n, 0], exits[n, 1], exits[n, 2] = i, depth_count[d - 1], states[q, LABEL]
                     n += 1
                 i += 1
     return n
+
+
+@kernel
+def without(trie, tokens, row, first_node, first_token, nodes, flat):
+    """The trie of the tokens whose bits in row are not set, written to nodes and flat as by ``merge_below``."""
+    size = np.int64(trie[0, AFTER])
+    kept = np.zeros(tokens.shape[0] + 1, np.int64)  # tokens kept before each place
+    for j in range(trie[size - 1, HI]):
+        t = tokens[j]
+        kept[j + 1] = kept[j] + (ONE - ((row[t >> 5] >> np.uint32(t & 31)) & np.uint32(1)))
+    place = np.zeros(size + 1, np.int64)  # nodes kept before each node
+    i = ZERO
+    while i < size:
+        last = np.int64(trie[i, AFTER]) - 1
+        place[i + 1] = place[i]
+        if i == 0 or kept[trie[last, HI]] > kept[trie[i, LO]]:
+            place[i + 1] += 1
+        i += 1
+    for i in range(size):
+        n = place[i]
+        if place[i + 1] > n:
+            nodes[n, BYTE], nodes[n, AFTER] = trie[i, BYTE], first_node + place[trie[i, AFTER]]
+            nodes[n, LO], nodes[n, HI] = first_token + kept[trie[i, LO]], first_token + kept[trie[i, HI]]
+            nodes[n, DENSE], nodes[n, DEPTH] = -1, trie[i, DEPTH]
+    for j in range(trie[size - 1, HI]):
+        if kept[j + 1] > kept[j]:
+            flat[kept[j]] = tokens[j]
+    return place[size], kept[trie[size - 1, HI]]
+
+
+@kernel
+def endurance(step, first, end, reference, longest, lasts):
+    """How many bytes of any text of a reference automaton each state of another one surely reads, up to ``longest``.
+
+    step: int32[.., 256], of which [first, end) are the states; reference: int32[R, 256], from its state 0, all of whose
+    states accept. Writes to lasts: int64[end - first].
+    """
+    n, width = end - first, reference.shape[0]
+    # one byte for each pair of equal columns
+    bytes_, hashes = np.empty(256, np.int64), np.empty(256, np.uint64)
+    kinds = ZERO
+    for byte in range(256):
+        key = np.uint64(1)
+        for q in range(first, end):
+            key = mixed(key, step[q, byte])
+        for q in range(width):
+            key = mixed(key, reference[q, byte])
+        known = False
+        for i in range(kinds):
+            if hashes[i] == key:
+                known = True
+                break
+        if not known:
+            hashes[kinds], bytes_[kinds] = key, byte
+            kinds += 1
+    rank = np.full((n, width), longest, np.int64)
+    changed = True
+    while changed:
+        changed = False
+        for s in range(n - 1, -1, -1):
+            for r in range(width):
+                best = rank[s, r]
+                for i in range(kinds):
+                    q = reference[r, bytes_[i]]
+                    if q >= 0:
+                        p = step[first + s, bytes_[i]]
+                        after = ZERO if p < 0 else 1 + rank[p - first, q]
+                        best = min(best, after)
+                if best < rank[s, r]:
+                    rank[s, r] = best
+                    changed = True
+    for s in range(n):
+        lasts[s] = rank[s, 0]
 
 
 @kernel
@@ -131,3 +204,44 @@ def merge_below(trie, tokens, exits, n, first_node, first_token, nodes, flat):
         path[depth, 0], path[depth, 1], path[depth, 2] = high, at, size
         size += 1
     return size, used
+
+
+@kernel
+def distances(step, accepting, out):
+    """Fewest bytes from each state to acceptance, -1 where there is no way; out: int32[S]. Breadth first, backwards."""
+    n = step.shape[0]
+    starts = np.zeros(n + 1, np.int64)
+    for s in range(n):
+        before = np.int32(-1)
+        for byte in range(256):
+            t = step[s, byte]
+            if t >= 0 and t != before:
+                starts[t + 1] += 1
+            before = t
+    for t in range(n):
+        starts[t + 1] += starts[t]
+    sources, at = np.empty(starts[n], np.int32), starts.copy()
+    for s in range(n):
+        before = np.int32(-1)
+        for byte in range(256):
+            t = step[s, byte]
+            if t >= 0 and t != before:
+                sources[at[t]] = s
+                at[t] += 1
+            before = t
+    queue, low, high = np.empty(n, np.int32), ZERO, ZERO
+    for s in range(n):
+        out[s] = -1
+        if accepting[s]:
+            out[s] = 0
+            queue[high] = s
+            high += 1
+    while low < high:
+        t = queue[low]
+        low += 1
+        for i in range(starts[t], starts[t + 1]):
+            s = sources[i]
+            if out[s] < 0:
+                out[s] = out[t] + 1
+                queue[high] = s
+                high += 1

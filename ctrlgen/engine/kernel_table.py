@@ -70,7 +70,8 @@ def pointer(typing_context, address):
     return types.voidptr(types.int64), code
 
 
-# every array that the kernels read: name, number of columns (0: one-dimensional, -1: any), dtype; in table order
+# every array that the kernels read: name, number of columns (0: one-dimensional, -1: any), dtype; in table order,
+# those of the lexicon first
 COLUMNS = (
     ("trie", 6, np.int32),
     ("tokens", 0, np.int32),
@@ -102,16 +103,19 @@ COLUMNS = (
 )
 
 
-def table_of(lexicon, network):
-    """int64[27, 3]: address, rows and columns of each array of ``Lexicon.arrays`` and ``Network.arrays``."""
-    table = np.zeros((len(COLUMNS), 3), np.int64)
-    for line, (name, columns, dtype), array in zip(table, COLUMNS, (*lexicon, *network), strict=True):
-        if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != (1 if columns == 0 else 2):
+LEXICON_COLUMNS, NETWORK_COLUMNS = COLUMNS[:10], COLUMNS[10:]
+
+
+def table_of(columns, arrays):
+    """int64[n, 3]: address, rows and columns of each array; columns: what they must be like."""
+    lines = []
+    for (name, width, dtype), array in zip(columns, arrays, strict=True):
+        if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != (1 if width == 0 else 2):
             raise TypeError(f"kernel array {name}: {array.dtype}{array.shape} is not what the kernels read")
-        if columns > 0 and array.shape[1] != columns:
-            raise TypeError(f"kernel array {name} has {array.shape[1]} columns, not {columns}")
-        line[:] = array.ctypes.data, array.shape[0], array.shape[-1]
-    return table
+        if width > 0 and array.shape[1] != width:
+            raise TypeError(f"kernel array {name} has {array.shape[1]} columns, not {width}")
+        lines.append((array.__array_interface__["data"][0], array.shape[0], array.shape[-1]))
+    return np.array(lines, np.int64)
 
 
 @inner
@@ -269,3 +273,12 @@ def set_tokens(trie, tokens, v, row):
     for i in range(trie[v, LO], trie[v, HI]):
         t = tokens[i]
         row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+
+
+@kernel
+def any_bit(row):
+    """Whether any bit of a row is set."""
+    for word in row:
+        if word:
+            return True
+    return False

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import threading
 import weakref
+from bisect import bisect_right
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ctrlgen.automaton import Automaton
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -19,11 +22,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ctrlgen.automaton import Automaton
     from ctrlgen.vocabulary import Vocabulary
 
 FINAL, BOUNDARY, LEAF, RANGE_LO, RANGE_HI, REST, REST_LO, REST_HI, COUNTED, LABEL, ENDINGS = range(11)
 UNLIMITED = ENDLESS = 255
+_NO_COUNTS = np.zeros(0, np.uint8)
+_FREE_BYTES = 128  # no state with fewer live bytes reads any text
 MAX_BYTES = 256 << 20  # a lexicon larger than this takes no new constraints: they start a fresh one
 
 _current: weakref.WeakKeyDictionary[Vocabulary, Lexicon] = weakref.WeakKeyDictionary()
@@ -95,6 +99,11 @@ class Lexicon:
         self._counts: dict[int, NDArray[np.uint8]] = {}
         self._exits: dict[int, NDArray[np.int32]] = {}
         self._arrays: tuple[NDArray[Any], ...] | None = None
+        self._table: NDArray[np.int64] | None = None
+        self._spans: list[int] = []  # the first state of each automaton
+        self._lasts: dict[int, NDArray[np.int64]] = {}
+        self._room_for_exits = np.empty((4096, 3), np.int32)
+        self._free: tuple[NDArray[np.uint32], int] | None = None
         self.shortest: list[int] = []
         self._whole: list[bool] = []
         self._ways: dict[int, list[tuple[int, int]]] = {}
@@ -118,7 +127,16 @@ class Lexicon:
         return self._arrays
 
     def _moved(self) -> None:
-        self._arrays = None
+        self._arrays = self._table = None
+
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """Addresses and shapes of ``arrays``; a new one whenever one of them has moved."""
+        if self._table is None:
+            from ctrlgen.engine.kernel_table import LEXICON_COLUMNS, table_of
+
+            self._table = table_of(LEXICON_COLUMNS, self.arrays)
+        return self._table
 
     @property
     def nbytes(self) -> int:
@@ -212,7 +230,7 @@ class Lexicon:
         states[:, REST] = -2
         moved = np.where(alive, step + first, -1).astype(np.int32)
         shortest = _distances(step, accepting)
-        whole = bool(self.has_byte.all()) or -1 not in _distances(step[:, self.has_byte], accepting)
+        whole = bool(self.has_byte.all()) or -1 not in _distances(np.where(self.has_byte, step, -1), accepting)
         # should one be interrupted all the same, those before it have grown by rows that nothing refers to
         del self.shortest[first:], self._whole[first:]
         for growing in (self._step, self._states, self._row_of):
@@ -223,16 +241,20 @@ class Lexicon:
         self._states.extend(states)
         self._row_of.extend(np.full((len(step), 1), -1, np.int32))
         self._step.extend(moved)
+        while self._spans and self._spans[-1] >= first:
+            self._spans.pop()
+        self._spans.append(first)
         return first
 
     def provide_row(self, state: int, most: int) -> None:
         """Compute the row of tokens inside the automaton from state, of at most ``most`` characters."""
         if most == UNLIMITED:
-            row = self._walk(state)
+            row = self._walked(state)
             self._row_of.array[state, 0] = self._inside.extend(row.reshape(1, -1))
             return
         if state not in self._counts:
-            self._walk(state, keep=True)
+            self._counts[state] = np.full(self.words * 32, 255, np.uint8)
+            self._walk(0, state, np.zeros(self.words, np.uint32), self._counts[state])
         bits = self._counts[state] <= most
         row = np.packbits(bits, bitorder="little").view(np.uint32)
         counted = int(self._states.array[state, COUNTED])
@@ -256,25 +278,66 @@ class Lexicon:
 
     def _exits_of(self, state: int) -> NDArray[np.int32]:
         if state not in self._exits:
-            self._walk(state, follow=True)
+            self._walked(state)
         return self._exits[state]
 
-    def _walk(self, state: int, *, follow: bool = False, keep: bool = False) -> NDArray[np.uint32]:
+    def _walked(self, state: int) -> NDArray[np.uint32]:
+        """The row of tokens that stay inside the automaton from ``state``; its exits are noted.
+
+        A state that reads any text without quotes and backslashes has the row of those tokens, and only the others are
+        walked: a tenth of a vocabulary or less.
+        """
+        if self._reads_free_text(state):
+            tokens, others = self._free_tokens()
+            row = tokens.copy()
+            self._exits[state] = self._walk(others, state, row, _NO_COUNTS)
+        else:
+            row = np.zeros(self.words, np.uint32)
+            self._exits[state] = self._walk(0, state, row, _NO_COUNTS)
+        return row
+
+    def _reads_free_text(self, state: int) -> bool:
+        from ctrlgen.engine.kernel_lexemes import endurance
+
+        number = bisect_right(self._spans, state)
+        first = self._spans[number - 1]
+        if int((self._step.array[state] >= 0).sum()) < _FREE_BYTES:
+            return False
+        if first not in self._lasts:
+            end = self._spans[number] if number < len(self._spans) else self._step.n
+            self._lasts[first] = np.empty(end - first, np.int64)
+            endurance(self._step.array, first, end, _free_text(), self.longest, self._lasts[first])
+        return int(self._lasts[first][state - first]) >= self.longest
+
+    def _free_tokens(self) -> tuple[NDArray[np.uint32], int]:
+        """Row of the tokens without quotes, backslashes and control characters; root of the trie of all others."""
+        if self._free is None:
+            from ctrlgen.engine.kernel_lexemes import without
+
+            table = _free_text()
+            start = self._take_in(Automaton(table, np.ones(len(table), bool), np.ones(len(table), bool)))
+            row = np.zeros(self.words, np.uint32)
+            self._walk(0, start, row, _NO_COUNTS)
+            trie, tokens = self._trie.array, self._trie_tokens.array[:, 0]
+            nodes, flat = np.empty((int(trie[0, 1]), 6), np.int32), np.empty(len(tokens), np.int32)
+            size, used = without(trie, tokens, row, self._trie.n, self._trie_tokens.n, nodes, flat)
+            self._free = row, self._trie.extend(nodes[:size])
+            self._trie_tokens.extend(flat[:used].reshape(-1, 1))
+        return self._free
+
+    def _walk(
+        self, root: int, state: int, row: NDArray[np.uint32], counts: NDArray[np.uint8]
+    ) -> NDArray[np.int32]:
+        """Set the bits of row for tokens below trie node ``root``; the exits."""
         from ctrlgen.engine.kernel_lexemes import walk_automaton
 
         trie, tokens, children, step, states, ranges = self.arrays[:6]
-        row = np.zeros(self.words, np.uint32)
-        counts = np.full(self.words * 32, 255, np.uint8)
-        exits = np.empty((4096 if follow else 0, 3), np.int32)
-        n = walk_automaton(trie, tokens, children, step, states, ranges, state, row, exits, counts, follow)
-        if n > len(exits):
-            exits = np.empty((n, 3), np.int32)
-            walk_automaton(trie, tokens, children, step, states, ranges, state, row, exits, counts, follow)
-        if follow:
-            self._exits[state] = exits[:n].copy()
-        if keep:
-            self._counts[state] = counts
-        return row
+        while True:
+            exits = self._room_for_exits
+            n = walk_automaton(trie, tokens, children, step, states, ranges, root, state, row, exits, counts)
+            if n <= len(exits):
+                return exits[:n].copy()
+            self._room_for_exits = np.empty((2 * n, 3), np.int32)
 
     def _rest_trie(self, exits: NDArray[np.int32]) -> int:
         """Merge what follows the given trie nodes within tokens into one trie; its root."""
@@ -304,22 +367,20 @@ def _ranges(step: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.intp]
 
 
 def _distances(step: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list[int]:
-    """Fewest bytes from each state to acceptance, -1 where there is no way; breadth first, backwards."""
-    source, column = np.nonzero(step >= 0)
-    edges = np.unique(np.stack([step[source, column], source], 1), axis=0)
-    starts = np.searchsorted(edges[:, 0], np.arange(len(step) + 1)).tolist()
-    sources = edges[:, 1].tolist()
-    distance = np.where(accepting, 0, -1).tolist()
-    front = np.flatnonzero(accepting).tolist()
-    while front:
-        following = []
-        for target in front:
-            for state in sources[starts[target] : starts[target + 1]]:
-                if distance[state] < 0:
-                    distance[state] = distance[target] + 1
-                    following.append(state)
-        front = following
-    return [int(d) for d in distance]
+    """Fewest bytes from each state to acceptance, -1 where there is no way."""
+    from ctrlgen.engine.kernel_lexemes import distances
+
+    out = np.empty(len(step), np.int32)
+    distances(np.ascontiguousarray(step), accepting, out)
+    return [int(d) for d in out.tolist()]
+
+
+@cache
+def _free_text() -> NDArray[np.int32]:
+    """UTF-8 text without control characters, quotes and backslashes; int32[S, 256], state 0 between characters."""
+    table = Automaton.anything().next.copy()
+    table[0, :32] = table[0, [0x22, 0x5C]] = -1
+    return table
 
 
 def _endings(step: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list[int]:

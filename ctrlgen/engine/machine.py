@@ -62,8 +62,6 @@ class Machine:
         self._work = np.empty((4096, 3), np.int64)
         self._current = np.empty((1024, 2), np.int64)
         self._after = np.empty((1024, 2), np.int64)
-        self._seen: tuple[object, object] = (None, None)
-        self._addresses = np.zeros((0, 3), np.int64)
         self._sets: list[_Configurations] = [()]
         self._ids: dict[_Configurations, int] = {}
         self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
@@ -149,18 +147,22 @@ class Machine:
 
     def _mask(self, state: int) -> NDArray[np.uint32]:
         with self._lexicon.lock:
-            found = [self._row(s, k) for s, k in self._sets[state]]
-            row = found[0][0] if len(found) == 1 else np.bitwise_or.reduce([row for row, _ in found])
-            accepting = self._accepts[state] = any(may_end for _, may_end in found)
+            configurations = self._sets[state]
+            if len(configurations) == 1:
+                row, accepting = self._new_row(*configurations[0])
+            else:
+                found = [self._row(s, k) for s, k in configurations]
+                row, accepting = np.bitwise_or.reduce([row for row, _ in found]), any(may_end for _, may_end in found)
+            self._accepts[state] = accepting
             if accepting:
                 row = row | self._end_row
-            if not row.any():
+            elif not kernel_table.any_bit(row):
                 raise UnsatisfiableError(
                     f"no token of the vocabulary can continue here; the constraint wants {self.witness(state)!r}"
                 )
             row.flags.writeable = False
             self._rows[state] = row
-            while len(self._rows) > self._max_rows:
+            if len(self._rows) > self._max_rows:
                 oldest, _ = self._rows.popitem(last=False)
                 if oldest == FINISHED:
                     self._rows[FINISHED] = self._end_row
@@ -231,7 +233,7 @@ class Machine:
             if n > len(self._current):
                 self._current = np.empty((2 * n, 2), np.int64)
             self._current[:n] = configurations
-            code = int(kernel_step.advance(self._table(), self._current, n, text, self._after, self._work))
+            code = int(kernel_step.advance(self.network.table, self._current, n, text, self._after, self._work))
             if code == 1:
                 return ((self._after.item(0, 0), self._after.item(0, 1)),)
             if code >= 0:
@@ -241,17 +243,10 @@ class Machine:
     def _accepting(self, symbol: int, stack: int) -> bool:
         return self._run(kernel_step.accepts, symbol, stack, scratch=True) > 0
 
-    def _table(self) -> NDArray[np.int64]:
-        """Where the arrays are now; they may have moved since the last step, for other constraints too."""
-        arrays = self._lexicon.arrays, self.network.arrays
-        if arrays[0] is not self._seen[0] or arrays[1] is not self._seen[1]:
-            self._seen, self._addresses = arrays, kernel_table.table_of(*arrays)
-        return self._addresses
-
     def _run(self, kernel: Callable[..., int], *arguments: object, scratch: bool = False) -> int:
         while True:
             # the scratch array, always the last argument, may have grown since
-            code = int(kernel(self._table(), *arguments, *((self._work,) if scratch else ())))
+            code = int(kernel(self.network.table, *arguments, *((self._work,) if scratch else ())))
             if code >= 0:
                 return code
             self._provide(code)

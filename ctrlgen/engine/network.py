@@ -73,17 +73,18 @@ class Network:
         self._cheapest: list[int] = []  # the node or edge on the shortest way
         self.complete = True
         self._arrays: tuple[NDArray[Any], ...] | None = None
+        self._table: NDArray[np.int64] | None = None
+        self._lexicon_table: NDArray[np.int64] | None = None
         for kind, cost in ((_END, 0), (_RETURN, 0), (_BEGIN_NAME, FAR), (_ITEM, FAR)):
             self._new(kind, cost)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """What the kernels read and write: ``kernel_table.COLUMNS`` from nodes on."""
-        if self._new_nodes or self._new_edges:
+        if self._arrays is None:
             self._nodes.extend(np.array(self._new_nodes, np.int64).reshape(-1, 5))
             self._edges.extend(np.array(self._new_edges, np.int64).reshape(-1, 3))
             self._new_nodes, self._new_edges = [], []
-        if self._arrays is None or self.containers.pending:
             self._arrays = (
                 self._nodes.array,
                 self._edges.array,
@@ -97,6 +98,17 @@ class Network:
                 *self.containers.arrays,
             )
         return self._arrays
+
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """Addresses and shapes of all arrays that the kernels read; a new one whenever one of them has moved."""
+        lexicon = self.lexicon.table
+        if self._table is None or self._arrays is None or self._lexicon_table is not lexicon:
+            from ctrlgen.engine.kernel_table import NETWORK_COLUMNS, table_of
+
+            self._lexicon_table = lexicon
+            self._table = np.concatenate([lexicon, table_of(NETWORK_COLUMNS, self.arrays)])
+        return self._table
 
     @property
     def frames(self) -> NDArray[np.int64]:
@@ -119,7 +131,7 @@ class Network:
         return self._sizes
 
     def _moved(self) -> None:
-        self._arrays = None
+        self._arrays = self._table = None
 
     @property
     def size(self) -> int:
@@ -139,10 +151,12 @@ class Network:
         self.cost.append(cost)
         self._cheapest.append(via)
         self._new_nodes.append((kind, a, b, c, d))
+        self._arrays = self._table = None
         return len(self.cost) - 1
 
     def _new_edges_at(self, edges: Sequence[tuple[int, int, int]]) -> int:
         self._new_edges += edges
+        self._arrays = self._table = None
         return self._edges.n + len(self._new_edges) - len(edges)
 
     def _bytes(self, edges: Sequence[tuple[int, int, int]]) -> int:
@@ -333,7 +347,7 @@ class Network:
 
     def grow(self) -> None:
         """Double the room for frames, pairs and records, and intern them again."""
-        from ctrlgen.engine.kernel_table import intern_again, table_of
+        from ctrlgen.engine.kernel_table import intern_again
 
         frames, pairs, records, _ = self._sizes.tolist()
         if max(frames, pairs) >= MAX_FRAMES or records >= 16 * MAX_FRAMES:
@@ -348,8 +362,8 @@ class Network:
         self._pair_buckets = np.zeros(_power(len(self._pairs)), np.int64)
         self._record_buckets = np.zeros(_power(len(self._records) // 16), np.int64)
         self._sizes[:3] = 1
-        self._arrays = None
-        intern_again(table_of(self.lexicon.arrays, self.arrays), *old, frames, pairs, records)
+        self._moved()
+        intern_again(self.table, *old, frames, pairs, records)
 
 
 def _power(n: int) -> int:

@@ -64,8 +64,7 @@ class Witness:
 
     def _run(self, kernel: Callable[..., int], *arguments: object) -> int:
         while True:
-            table = kinds.table_of(self.lexicon.arrays, self.network.arrays)
-            code = int(kernel(table, *arguments))
+            code = int(kernel(self.network.table, *arguments))
             if code >= 0:
                 return code
             value, kind = divmod(-code - 1, kinds.REQUESTS)
