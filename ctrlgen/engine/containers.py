@@ -140,7 +140,9 @@ class Containers:
     def _at(self, table: int) -> int:
         return self._tables[table].n + len(self._new[table])
 
-    def add_object(self, members: Members, start: int, finite: bool, taken: Sequence[bool], after: int, name: int) -> None:
+    def add_object(
+        self, members: Members, start: int, finite: bool, taken: Sequence[bool], after: int, name: int
+    ) -> None:
         """Add an object.
 
         Args:

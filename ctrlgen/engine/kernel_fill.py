@@ -214,7 +214,8 @@ def declared(table, v, n, row, work, top, marks, clear):
     r = frames[k, 2]
     begun = grid64(table, PAIRS)[frames[n, 2], 2]
     pending = np.empty((1024, 5), np.int64)
-    pending[0, 0], pending[0, 1], pending[0, 2], pending[0, 3], pending[0, 4] = v, frames[n, 3], frames[n, 4], begun, frames[n, 5]
+    pending[0, 0], pending[0, 1], pending[0, 2] = v, frames[n, 3], frames[n, 4]
+    pending[0, 3], pending[0, 4] = begun, frames[n, 5]
     open_ = ONE
     while open_ > 0:
         open_ -= 1
@@ -391,7 +392,8 @@ def fill(table, symbol, stack, row, patching, work):
     Returns 1 if the text may end there, 0 if not, or a request.
     """
     trie, tokens, children = grid32(table, TRIE), flat32(table, TOKENS), grid32(table, CHILDREN)
-    nodes, edges, frames, states = grid64(table, NODES), grid64(table, EDGES), grid64(table, FRAMES), grid32(table, STATES)
+    nodes, edges = grid64(table, NODES), grid64(table, EDGES)
+    frames, states = grid64(table, FRAMES), grid32(table, STATES)
     room = work.shape[0] - 600
     symbol, stack, code = settle(table, symbol, stack)
     if code < 0:
@@ -452,5 +454,3 @@ def fill(table, symbol, stack, row, patching, work):
         if top < 0:
             return top
     return may_end
-
-

@@ -569,8 +569,6 @@ def any_other(table, n):
     return push_frame(table, frames[n, 0], frames[n, 1], NONE, ZERO, ZERO, frames[n, 5])
 
 
-
-
 @kernel
 def owed_name(table, n):
     """One more than the first slot that must come and whose name may still become that of frame n; 0 for none."""

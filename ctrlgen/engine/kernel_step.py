@@ -190,7 +190,8 @@ def settled(table, s, k, after):
 @kernel
 def accepts(table, symbol, stack, work):
     """1 if the text may end at this configuration, 0 if not, or a request."""
-    nodes, edges, frames, states = grid64(table, NODES), grid64(table, EDGES), grid64(table, FRAMES), grid32(table, STATES)
+    nodes, edges = grid64(table, NODES), grid64(table, EDGES)
+    frames, states = grid64(table, FRAMES), grid32(table, STATES)
     work[0, 0], work[0, 1] = symbol, stack
     top, steps = ONE, ZERO
     room = work.shape[0] - 8
@@ -224,7 +225,10 @@ def accepts(table, symbol, stack, work):
 
 @kernel
 def enter_member(table, k, slot, text, w, after):
-    """Write the configuration before the value of a member (see ``valued``) into after[0]; 1, 0: no room, or a request."""
+    """Write the configuration before the value of a member (see ``valued``) into after[0].
+
+    Returns 1, 0 where there is no room for this member, or a request.
+    """
     s, following, code = valued(table, k, slot, text, w)
     if code < 0:
         return code

@@ -325,9 +325,7 @@ class Lexicon:
             self._trie_tokens.extend(flat[:used].reshape(-1, 1))
         return self._free
 
-    def _walk(
-        self, root: int, state: int, row: NDArray[np.uint32], counts: NDArray[np.uint8]
-    ) -> NDArray[np.int32]:
+    def _walk(self, root: int, state: int, row: NDArray[np.uint32], counts: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Set the bits of row for tokens below trie node ``root``; the exits."""
         from ctrlgen.engine.kernel_lexemes import walk_automaton
 

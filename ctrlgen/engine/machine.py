@@ -113,9 +113,7 @@ class Machine:
     def witness(self, state: int) -> bytes:
         """A shortest text that ends legally from ``state``."""
         with self._lexicon.lock:
-            return min(
-                (self._witness.of(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b""
-            )
+            return min((self._witness.of(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b"")
 
     @property
     def size(self) -> int:

@@ -150,9 +150,7 @@ class Witness:
     def _cost(self, ways: tuple[Way, ...]) -> int:
         return min(self.network.cost[node] for node, _ in ways)
 
-    def _valued(
-        self, stack: int, slot: int, text: int, ways: tuple[Way, ...], lacking: int
-    ) -> tuple[int, int]:
+    def _valued(self, stack: int, slot: int, text: int, ways: tuple[Way, ...], lacking: int) -> tuple[int, int]:
         """The configuration before the value of a member: of the ways, one that brings most of what is lacking."""
         from ctrlgen.engine.kernel_step import enter_member
 
@@ -185,7 +183,7 @@ class Witness:
         return bytes(reversed(out))
 
     def _other(self, members: Members, frame: int, lacking: int) -> bytes:
-        """The least (by length, then bytes) rest of a name that is free and brings something that is lacking, if any."""
+        """The least (by length, then bytes) rest of a name that is free and brings something of what is lacking."""
         from ctrlgen.engine.kernel_objects import OTHERS
 
         network, lexicon = self.network, self.lexicon

@@ -18,7 +18,10 @@ from ctrlgen.errors import ComplexityError
 from ctrlgen.testing import Enumerated, assert_same_language, check_laws
 from ctrlgen.vocabulary import Vocabulary
 
-TOKENS = [None, *(bytes([b]) for b in b'{}[]:,"abcx12'), b'":', b'{"', b'":1,"', b'a":1,"', b'","', b'"a"', b'ab', b'":1}', b"1,", b'1,"a":1']
+TOKENS = [
+    *(None, *(bytes([b]) for b in b'{}[]:,"abcx12')),
+    *(b'":', b'{"', b'":1,"', b'a":1,"', b'","', b'"a"', b"ab", b'":1}', b"1,", b'1,"a":1'),
+]
 VOCABULARY = Vocabulary([*TOKENS, *(bytes([b]) for b in range(256) if b not in b'{}[]:,"abcx12')], eos=0)
 
 
@@ -60,7 +63,11 @@ def object_texts(slots, others, least, most, wanted, ordered):
             for picked in itertools.product(*values):
                 if wanted & ~int(np.bitwise_or.reduce([flags for _, flags in picked] or [0])):
                     continue
-                yield b"{" + b",".join(b'"' + name + b'":' + v for name, (v, _) in zip(chosen, picked)) + b"}"
+                yield (
+                    b"{"
+                    + b",".join(b'"' + name + b'":' + v for name, (v, _) in zip(chosen, picked, strict=True))
+                    + b"}"
+                )
 
 
 def object_machine(slots, others, least, most, wanted, ordered) -> Machine:

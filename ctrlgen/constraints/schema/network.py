@@ -108,7 +108,9 @@ class _Builder:
     # objects
 
     def _object(self, plan: ObjectPlan) -> int:
-        slots = tuple([Slot(quoted(s.name, self.ensure_ascii), self._ways(s.ways), s.required, s.implies) for s in plan.slots])
+        slots = tuple(
+            [Slot(quoted(s.name, self.ensure_ascii), self._ways(s.ways), s.required, s.implies) for s in plan.slots]
+        )
         members = Members(slots, self._others(plan.others), plan.least, plan.most, plan.wanted, self.ordered)
         return self.network.literal(b"{", self.network.members(members, self.blanks.members, plan.cost - 1))
 
