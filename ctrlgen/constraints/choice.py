@@ -6,9 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ctrlgen.constraints.combined import Combinable
 from ctrlgen.errors import InputError
 
 if TYPE_CHECKING:
+    from ctrlgen.automaton import Automaton
     from collections.abc import Iterable
 
     from ctrlgen.constraint import Constraint
@@ -20,7 +22,7 @@ FEW = 500
 
 
 @dataclass(frozen=True, init=False)
-class Choice:
+class Choice(Combinable):
     """The text is exactly one of ``options``; they are read as they are, not as patterns.
 
     >>> Choice(["yes", "no"]).options
@@ -75,6 +77,12 @@ class Choice:
         from ctrlgen.engine.network import END
 
         return network.strings([option.encode() for option in self.options], END)
+
+    def automaton(self) -> Automaton:
+        """The options."""
+        from ctrlgen.automaton import Automaton
+
+        return Automaton.from_strings([option.encode() for option in self.options])
 
     def parse(self, text: str) -> str:
         """The text itself."""

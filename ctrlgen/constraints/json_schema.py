@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctrlgen.constraints.combined import Combinable
 from ctrlgen.constraints.schema.compiling import canonical_text, language, report
 from ctrlgen.errors import InputError, SchemaError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, init=False)
-class JsonSchema:
+class JsonSchema(Combinable):
     """The text is a JSON document that a schema describes.
 
     All keywords are enforced exactly or refused here, before any model runs; ``docs/json_schema.md`` lists them.

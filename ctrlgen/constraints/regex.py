@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ctrlgen.constraints.combined import Combinable
 from ctrlgen.errors import InputError, UnsatisfiableError
 from ctrlgen.grammars.regex import compile_regex
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Regex:
+class Regex(Combinable):
     """The whole text matches ``pattern``.
 
     >>> Regex(r"[0-9]{4}-[0-9]{2}").parse("2024-02")
@@ -40,7 +41,7 @@ class Regex:
             raise InputError(f"a pattern must be a string, not {type(self.pattern).__name__}")
         if self.dialect not in ("python", "ecma"):
             raise InputError(f"dialect must be 'python' or 'ecma', not {self.dialect!r}")
-        if self._automaton().is_empty:
+        if self.automaton().is_empty:
             raise UnsatisfiableError(f"no text matches the pattern {self.pattern!r}")
 
     def compile(self, vocabulary: Vocabulary) -> Constraint:
@@ -53,11 +54,12 @@ class Regex:
         """The start node of the pattern in ``network``."""
         from ctrlgen.engine.network import END
 
-        return network.lexeme(self._automaton(), END)
+        return network.lexeme(self.automaton(), END)
 
     def parse(self, text: str) -> str:
         """The text itself."""
         return text
 
-    def _automaton(self) -> Automaton:
+    def automaton(self) -> Automaton:
+        """The texts that match."""
         return compile_regex(self.pattern, dialect=self.dialect)
