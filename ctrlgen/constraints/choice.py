@@ -10,9 +10,9 @@ from ctrlgen.constraints.combined import Combinable
 from ctrlgen.errors import InputError
 
 if TYPE_CHECKING:
-    from ctrlgen.automaton import Automaton
     from collections.abc import Iterable
 
+    from ctrlgen.automaton import Automaton
     from ctrlgen.constraint import Constraint
     from ctrlgen.engine.network import Network
     from ctrlgen.vocabulary import Vocabulary

@@ -56,11 +56,11 @@ class Combinable:
 
     def repeat(self, least: int = 0, most: int | None = None) -> Repeat:
         """Between ``least`` and ``most`` of this, one after the other; no upper limit if ``most`` is None."""
-        return Repeat(self, least, most)
+        return Repeat(_part(self), least, most)
 
     def optional(self) -> Either:
         """This, or nothing."""
-        return Either((Text(""), self))
+        return Either((Text(""), _part(self)))
 
     def parse(self, text: str) -> object:
         """The text itself."""
