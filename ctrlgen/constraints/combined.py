@@ -52,7 +52,7 @@ class Combinable:
 
     def __and__(self, other: object) -> Both:
         """This and ``other`` at once; both must be patterns or choices."""
-        return Both(self, _part(other))
+        return Both(_part(self), _part(other))
 
     def repeat(self, least: int = 0, most: int | None = None) -> Repeat:
         """Between ``least`` and ``most`` of this, one after the other; no upper limit if ``most`` is None."""
