@@ -483,13 +483,17 @@ def test_report_says_what_is_enforced(schema_file):
 
 def test_report_shows_all_that_is_refused_at_once(tmp_path):
     path = tmp_path / "loose.json"
-    path.write_text(json.dumps({**SCHEMA, "nullable": True, "not": {"required": ["b"]}, "title": "t"}))
+    inner = {"d": {"type": "array", "uniqueItems": True}, "e": {"type": "string", "format": "idn-hostname"}}
+    path.write_text(json.dumps({**SCHEMA, "properties": {**SCHEMA["properties"], **inner}, "title": "t"}))
     status, out, _ = run("report", "--schema", str(path), "--json")
     report = json.loads(out)
     assert status == 1
     assert report["cost"] is None
     found = {(entry["keyword"], entry["status"]) for entry in report["entries"]}
-    assert found >= {("nullable", "refused"), ("not", "refused"), ("title", "annotation"), ("required", "enforced")}
+    assert found >= {
+        *(("uniqueItems", "refused"), ("format", "refused")),
+        *(("title", "annotation"), ("required", "enforced")),
+    }
     assert all(entry["note"] for entry in report["entries"] if entry["status"] == "refused")
     assert run("report", "--schema", str(path))[0] == 1
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ctrlgen.engine.kernel_moves import class_ways, left_by, limits, settle, slot_ways, valued
-from ctrlgen.engine.kernel_objects import ANONYMOUS, FLAGS, OTHERS, fitting, left_beyond, narrow, slot_fits
+from ctrlgen.engine.kernel_names import left_beyond, narrow
+from ctrlgen.engine.kernel_objects import fitting, slot_fits
+from ctrlgen.engine.kernel_records import ANONYMOUS, FLAGS, OTHERS
 from ctrlgen.engine.kernel_table import (
     AFTER,
     BOUNDARY,

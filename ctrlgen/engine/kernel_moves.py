@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from ctrlgen.engine.kernel_objects import (
-    BITS,
-    FLAGS,
-    MISSING,
-    begin_name,
-    first_record,
-    has_bit,
-    may_close,
-    may_go_on,
-    way_fits,
-    with_other,
-    with_slot,
-)
+from ctrlgen.engine.kernel_objects import begin_name, may_close, may_go_on, way_fits, with_other, with_slot
+from ctrlgen.engine.kernel_records import BITS, FLAGS, MISSING, first_record, has_bit
 from ctrlgen.engine.kernel_table import (
     AFTER_ITEM,
     AFTER_MEMBER,

@@ -1,35 +1,34 @@
-"""Records: what an object has had so far, and which members may come now.
-
-A record is interned in one flat array, at r:
-
-    r      link of its bucket
-    r + 1  its size in cells
-    r + 2  object
-    r + 3  members counted, as far as they matter
-    r + 4  set of the undeclared names had
-    r + 5  flags: what has been fulfilled of what the object wants; ANONYMOUS for each name had that is not known
-    r + 6  first slot that may still come (declared order)
-    r + 7  slots that must still come
-    r + 8  the first of them, or the number of slots
-    r + 9  bits of the slots had (or passed over), then bits of the slots owed
-
-In declared order a slot that was passed over counts as had, so that equal remainders are equal records; not where
-slots imply others, since then it matters what was really there.
-"""
+"""Which members may come now, given the record of an object, and the record after them."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ctrlgen.engine.kernel_names import narrow, others_left, used, used_beginning
+from ctrlgen.engine.kernel_records import (
+    ANONYMOUS,
+    BITS,
+    COUNT,
+    FIRST_OWED,
+    FLAGS,
+    MISSING,
+    OBJECT,
+    OTHERS,
+    POSITION,
+    SIZE,
+    clear_bit,
+    draft,
+    has_bit,
+    keep,
+    set_bit,
+)
 from ctrlgen.engine.kernel_table import (
     CLASS_TABLE,
     CLASSES,
     COVER,
-    ENDINGS,
     ENDLESS,
     FINAL,
     FINITE,
-    FIRST_RECORD,
     FRAMES,
     IMPLIED,
     IMPLIED_END,
@@ -42,18 +41,13 @@ from ctrlgen.engine.kernel_table import (
     NAME_TABLE,
     NAMES,
     NAMES_END,
-    NEED_FRAMES,
     NODES,
     NONE,
     OBJECTS,
     ONE,
     ORDERED,
     PAIRS,
-    RECORD_BUCKETS,
     RECORDS,
-    RECORDS_USED,
-    REQUIRED,
-    SIZES,
     SLOT_TABLE,
     SLOTS,
     SLOTS_END,
@@ -71,106 +65,9 @@ from ctrlgen.engine.kernel_table import (
     grid64,
     inner,
     kernel,
-    letters_of,
-    mixed,
     push_frame,
     push_pair,
-    request,
 )
-
-SIZE, OBJECT, COUNT, OTHERS, FLAGS, POSITION, MISSING, FIRST_OWED, BITS = 1, 2, 3, 4, 5, 6, 7, 8, 9
-ANONYMOUS = 1 << 40
-
-
-@inner
-def has_bit(records, at, i):
-    """Bit i of the bits at ``at``."""
-    return (records[at + (i >> 6)] >> (i & 63)) & 1
-
-
-@inner
-def set_bit(records, at, i):
-    """Set bit i of the bits at ``at``."""
-    records[at + (i >> 6)] |= ONE << (i & 63)
-
-
-@inner
-def clear_bit(records, at, i):
-    """Clear bit i of the bits at ``at``."""
-    records[at + (i >> 6)] &= ~(ONE << (i & 63))
-
-
-@inner
-def draft(table, r, size):
-    """Copy record r behind all others, to be changed and kept; where, or a request."""
-    records, sizes = flat64(table, RECORDS), flat64(table, SIZES)
-    at = sizes[RECORDS_USED]
-    if at + size > records.shape[0]:
-        return request(NEED_FRAMES, ZERO)
-    for i in range(1, size):
-        records[at + i] = records[r + i]
-    return at
-
-
-@inner
-def keep(table, at):
-    """Intern the draft at ``at``: its index, or that of an equal record."""
-    records, buckets, sizes = flat64(table, RECORDS), flat64(table, RECORD_BUCKETS), flat64(table, SIZES)
-    objects = grid64(table, OBJECTS)
-    o, size = records[at + OBJECT], records[at + SIZE]
-    n = objects[o, SLOTS_END] - objects[o, SLOTS]
-    owed = at + BITS + objects[o, WORDS]
-    missing, first = ZERO, n
-    for w in range(objects[o, WORDS]):
-        word = np.uint64(records[owed + w])
-        i = 64 * w
-        while word:
-            if word & np.uint64(1):
-                missing += 1
-                first = min(first, i)
-            word >>= np.uint64(1)
-            i += 1
-    records[at + MISSING], records[at + FIRST_OWED] = missing, first
-    key = np.uint64(1)
-    for i in range(1, size):
-        key = mixed(key, records[at + i])
-    slot = np.int64(key & np.uint64(buckets.shape[0] - 1))
-    r = buckets[slot]
-    while r > 0:
-        same = True
-        for i in range(1, size):
-            if records[r + i] != records[at + i]:
-                same = False
-                break
-        if same:
-            return r
-        r = records[r]
-    records[at] = buckets[slot]
-    buckets[slot] = at
-    sizes[RECORDS_USED] = at + size
-    return at
-
-
-@kernel
-def first_record(table, o):
-    """The record of an object without members, or a request."""
-    records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
-    if objects[o, FIRST_RECORD] > 0:
-        return objects[o, FIRST_RECORD]
-    size = BITS + 2 * objects[o, WORDS]
-    at = draft(table, ZERO, size)
-    if at < 0:
-        return at
-    for i in range(1, size):
-        records[at + i] = 0
-    records[at + SIZE], records[at + OBJECT] = size, o
-    owed = at + BITS + objects[o, WORDS]
-    for i in range(objects[o, SLOTS], objects[o, SLOTS_END]):
-        if slots[i, REQUIRED]:
-            set_bit(records, owed, i - objects[o, SLOTS])
-    r = keep(table, at)
-    objects[o, FIRST_RECORD] = r
-    return r
 
 
 @inner
@@ -386,32 +283,6 @@ def way_fits(table, r, w, needed):
 
 
 @inner
-def narrow(table, low, high, depth, byte):
-    """Of the sorted names [low, high), which share their first ``depth`` bytes, those that go on with ``byte``."""
-    names, letters = grid64(table, NAME_TABLE), letters_of(table)
-    a, b = low, high
-    while a < b:  # the first not below
-        middle = (a + b) >> 1
-        if letters[names[middle, 0] + depth] < byte:
-            a = middle + 1
-        else:
-            b = middle
-    end = a
-    if high - a <= 8:
-        while end < high and letters[names[end, 0] + depth] == byte:
-            end += 1
-        return a, end
-    b = high
-    while end < b:
-        middle = (end + b) >> 1
-        if letters[names[middle, 0] + depth] <= byte:
-            end = middle + 1
-        else:
-            b = middle
-    return a, end
-
-
-@inner
 def fitting(table, r, low, high):
     """Whether a slot of one of the names [low, high) may come now."""
     names = grid64(table, NAME_TABLE)
@@ -419,87 +290,6 @@ def fitting(table, r, low, high):
         if slot_fits(table, r, names[j, 2]):
             return True
     return False
-
-
-@inner
-def begins(table, name, text):
-    """Whether a text is the beginning of a name (both texts)."""
-    pairs = grid64(table, PAIRS)
-    while pairs[name, 2] > pairs[text, 2]:
-        name = pairs[name, 0]
-    return name == text
-
-
-@inner
-def used(table, names, text):
-    """Whether a text is in a set of names."""
-    pairs = grid64(table, PAIRS)
-    while names > 0:
-        if pairs[names, 1] - 256 == text:
-            return True
-        names = pairs[names, 0]
-    return False
-
-
-@inner
-def used_beginning(table, names, text):
-    """How many names of a set begin with a text."""
-    pairs = grid64(table, PAIRS)
-    found = ZERO
-    while names > 0:
-        if begins(table, pairs[names, 1] - 256, text):
-            found += 1
-        names = pairs[names, 0]
-    return found
-
-
-@inner
-def accepted(table, low, high):
-    """How many of the declared names [low, high) the automaton of other names would take as well."""
-    names = grid64(table, NAME_TABLE)
-    found = ZERO
-    for j in range(low, high):
-        found += names[j, 3]
-    return found
-
-
-@inner
-def others_left(table, r, text, low, high, state):
-    """How many names still to come begin with ``text``, after which the names' automaton is in ``state``.
-
-    ENDLESS for so many or more; [low, high) are the declared names that begin so.
-    """
-    total = np.int64(grid32(table, STATES)[state, ENDINGS])
-    if total == ENDLESS:
-        return total
-    used_up = used_beginning(table, flat64(table, RECORDS)[r + OTHERS], text)
-    return total - used_up - accepted(table, low, high)
-
-
-@inner
-def left_beyond(table, n, rest, size, low, high, state):
-    """The same where the text is that of frame n with rest[0:size] after it."""
-    total = np.int64(grid32(table, STATES)[state, ENDINGS])
-    if total == ENDLESS:
-        return total
-    frames, pairs = grid64(table, FRAMES), grid64(table, PAIRS)
-    text = frames[n, 2]
-    names = flat64(table, RECORDS)[frames[frames[n, 1], 2] + OTHERS]
-    while names > 0:
-        name = pairs[names, 1] - 256
-        names = pairs[names, 0]
-        over = pairs[name, 2] - pairs[text, 2]
-        if over < size:
-            continue
-        same = True
-        while same and over > 0:
-            if over <= size and pairs[name, 1] != rest[over - 1]:
-                same = False
-            name = pairs[name, 0]
-            over -= 1
-        if same and name == text:
-            total -= 1
-    return total - accepted(table, low, high)
 
 
 @inner

@@ -6,7 +6,7 @@ the lexicon. A stack is the index of a hash-consed frame, 0 the empty one, so eq
     frame of            return   first    second   third   fourth
     a call              node     0        -1       0       0
     a counted string    node     least    most     0       0        characters it still needs and may still have
-    an object           AFTER    record   0        0       0        the members it has had (kernel_objects)
+    an object           AFTER    record   0        0       0        the members it has had (kernel_records)
     an array            AFTER    count    0        0       0        the items it has had
     a name              NAME     text     low      high    state    bytes read; declared names that begin so
 

@@ -117,7 +117,7 @@ class Network:
 
     @property
     def records(self) -> NDArray[np.int64]:
-        """The records of objects; ``kernel_objects`` says what they hold."""
+        """The records of objects; ``kernel_records`` says what they hold."""
         return self._records
 
     @property

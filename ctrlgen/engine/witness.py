@@ -112,14 +112,14 @@ class Witness:
 
     def _member(self, symbol: int, frame: int, out: bytearray) -> tuple[int, int]:
         """Append the rest of a name; the configuration before its value."""
-        from ctrlgen.engine import kernel_objects
+        from ctrlgen.engine import kernel_records
 
         network = self.network
         _, stack, text, _, _, state = network.frames[frame, :6].tolist()
         number = network.containers.name_nodes[symbol]
         members = network.containers.objects[number]
         record = int(network.frames[stack, 2])
-        lacking = members.wanted & ~int(network.records[record + kernel_objects.FLAGS])
+        lacking = members.wanted & ~int(network.records[record + kernel_records.FLAGS])
         slot = self._slot(members, frame, lacking)
         if slot >= 0:
             out += members.slots[slot].name[int(network.pairs[text, 2]) :]
@@ -184,7 +184,7 @@ class Witness:
 
     def _other(self, members: Members, frame: int, lacking: int) -> bytes:
         """The least (by length, then bytes) rest of a name that is free and brings something of what is lacking."""
-        from ctrlgen.engine.kernel_objects import OTHERS
+        from ctrlgen.engine.kernel_records import OTHERS
 
         network, lexicon = self.network, self.lexicon
         _, stack, text, _, _, state = network.frames[frame, :6].tolist()
