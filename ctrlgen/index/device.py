@@ -3,7 +3,8 @@
 Nothing here depends on data but shapes: with a given ``width`` a step can be captured in a CUDA graph or compiled.
 Without one the batch's own widest row, rounded up to a power of two, decides, which waits for the device once a
 step. Padding to the widest row of this batch, and not of the whole level as in STATIC (arXiv 2602.22647), is what
-keeps skewed catalogues cheap.
+keeps skewed catalogues cheap. Where Triton is installed, it does the steps on CUDA devices (see
+``ctrlgen.index.triton_step``), and what is here is the oracle.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from ctrlgen.errors import InputError
 from ctrlgen.index.layout import DONE, LEAF, LOST, NODE
 from ctrlgen.index.states import Candidates, check_step
+from ctrlgen.index.triton_step import fused_step, installed
 
 if TYPE_CHECKING:
     import torch
@@ -79,6 +81,7 @@ class DeviceIndex:
         device: where all this lies.
         lost: int64[4], the state from which nothing follows.
         passing: the filter of all rows, or None.
+        fused: whether Triton does the steps, as it does on CUDA devices where it is installed.
     """
 
     tokens: Column
@@ -95,6 +98,7 @@ class DeviceIndex:
     device: torch.device
     lost: Tensor
     passing: DeviceFilters | None
+    fused: bool = False
 
     @classmethod
     def of(cls, index: TokenIndex, device: Any) -> DeviceIndex:
@@ -127,6 +131,7 @@ class DeviceIndex:
             device=torch.device(device),
             lost=torch.tensor([0, 0, 0, LOST], device=device),
             passing=None,
+            fused=torch.device(device).type == "cuda" and installed(),
         )
 
     def where(self, passing: RowFilters) -> DeviceIndex:
@@ -178,7 +183,10 @@ class DeviceIndex:
         k = beams if k is None else k
         check_step(states, scores, log_probs, k, beams, self.width)
         width = self.width_of(states) if width is None else width
-        found = self._expand(states, width, self._own(filters, len(states)))
+        own = self._own(filters, len(states))
+        if self.fused and not _compiling():
+            return fused_step(self, states, scores, log_probs, beams=beams, k=k, width=width, filters=own)
+        found = self._expand(states, width, own)
         totals, token = self._scores(states, scores.float(), log_probs, found)
         return self._chosen(states, found, totals, token, beams, k, width)
 
@@ -295,7 +303,8 @@ class DeviceIndex:
 
         token = (found.symbol - 1).clamp(min=0)
         if len(self.ends):
-            best = self.ends[logs[:, self.ends].argmax(1)]
+            ending = logs[:, self.ends]
+            best = self.ends[torch.where(ending.isnan(), -torch.inf, ending).argmax(1)]
             token = torch.where(found.symbol == 0, best[:, None], token)
         done = states[:, NODE, None] == DONE
         added = torch.where(done, 0.0, logs.gather(1, torch.where(found.valid, token, 0)).float())
@@ -355,6 +364,13 @@ class DeviceIndex:
             less = self.symbol[middle.clamp(max=len(self.symbol.values) - 1)] < wanted
             low, high = torch.where(less & (low < high), middle + 1, low), torch.where(less, high, middle)
         return low.clamp(max=len(self.symbol.values) - 1)
+
+
+def _compiling() -> bool:
+    """Whether torch.compile is reading this: it fuses the operations itself."""
+    import torch
+
+    return torch.compiler.is_compiling()
 
 
 def _rank(filters: DeviceFilters, which: Tensor, places: Tensor) -> Tensor:

@@ -87,10 +87,10 @@ def sort_heap(heap: Array, slots: Array, size: int) -> None:
 
 
 def best_end(logs: Array, r: int, ends: Array) -> int:
-    """The end id with the highest score in row r; of equals the first."""
+    """The end id with the highest score in row r; of equals the first, and NaN only if there is nothing else."""
     best = ends[0]
     for i in range(1, ends.shape[0]):
-        if logs[r, ends[i]] > logs[r, best]:
+        if logs[r, ends[i]] > logs[r, best] or np.isnan(logs[r, best]):
             best = ends[i]
     return int(best)
 

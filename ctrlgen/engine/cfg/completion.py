@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ctrlgen.engine.cfg.adjacency import BOUND
 from ctrlgen.engine.cfg.costs import INFINITE, StackCosts
 from ctrlgen.errors import ComplexityError
 
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 10_000
 
+_MAX_ENDING = 1 << 20
+_NO_END = f"no way to end the text was found in {MAX_STEPS} steps; the grammar may have rules that never end"
+
 _Reached = list[tuple[bytes, int]]
+_Way = tuple[int, int, bytes, int, int]
+"""Estimate, order, text, lexer state (-1: the end), stack."""
 
 
 class Completion:
@@ -38,6 +44,8 @@ class Completion:
         self.costs = StackCosts(tables, lengths)
         self._reached: dict[tuple[int, int], _Reached] = {}
         self._out = np.empty(4096, np.int32)
+        self._number = count()
+        self._ending: set[tuple[int, int]] = set()
         self._available = store["available"] > 0
 
     def text(self, configurations: Iterable[tuple[int, int]]) -> bytes:
@@ -51,37 +59,61 @@ class Completion:
             raise ComplexityError("no way to end the text was found")
         return found
 
-    def search(self, configurations: Iterable[tuple[int, int]], *, at_end: bool = False) -> bytes | None:
-        """The same, None if there is none; ``at_end``: each configuration is (boundary, stack)."""
-        number = count()
-        heap: list[tuple[int, int, bytes, int, int]] = []
-        seen: set[tuple[int, int]] = set()
+    def search(self, configurations: Iterable[tuple[int, int]]) -> bytes | None:
+        """The same, None if there is none."""
+        heap: list[_Way] = []
         for s, k in configurations:
             if self._may_end(s, k):
                 return b""
-            self._spread(heap, number, b"", s, k)
+            self._spread(heap, b"", s, k)
+        seen: set[tuple[int, int]] = set()
         for _ in range(MAX_STEPS):
             if not heap:
                 return None
             _, _, text, s, k = heapq.heappop(heap)
             if s < 0:
                 return text
-            if (s, k) in seen:
-                continue
-            seen.add((s, k))
-            self._spread(heap, number, text, s, k)
-        raise ComplexityError(
-            f"no way to end the text was found in {MAX_STEPS} steps; the grammar may have rules that never end"
-        )
+            if (s, k) not in seen:
+                seen.add((s, k))
+                self._spread(heap, text, s, k)
+        raise ComplexityError(_NO_END)
+
+    def ends(self, s: int, k: int) -> bool:
+        """Whether a text comes to an end from a configuration: up to one of which that is known already."""
+        if (s, k) in self._ending or self._may_end(s, k):
+            self._ending.add((s, k))
+            return True
+        heap: list[_Way] = []
+        self._spread(heap, b"", s, k)
+        from_: dict[tuple[int, int], tuple[int, int]] = {(way[3], way[4]): (s, k) for way in heap}
+        for _ in range(MAX_STEPS):
+            if not heap:
+                return False
+            _, _, text, *place = heapq.heappop(heap)
+            at = place[0], place[1]
+            if at[0] < 0 or at in self._ending:
+                if len(self._ending) > _MAX_ENDING:
+                    self._ending.clear()
+                while at != (s, k):
+                    self._ending.add(at)
+                    at = from_[at]
+                self._ending.add(at)
+                self._ending.discard((-1, 0))
+                return True
+            more: list[_Way] = []
+            self._spread(more, text, *at)
+            for way in more:
+                if (way[3], way[4]) not in from_:
+                    from_[way[3], way[4]] = at
+                    heapq.heappush(heap, way)
+        raise ComplexityError(_NO_END)
 
     def _may_end(self, s: int, k: int) -> bool:
         from ctrlgen.engine.cfg.kernel_live import may_end
 
         return bool(self.store.run(may_end, s, k))
 
-    def _spread(
-        self, heap: list[tuple[int, int, bytes, int, int]], number: count[int], text: bytes, s: int, k: int
-    ) -> None:
+    def _spread(self, heap: list[_Way], text: bytes, s: int, k: int) -> None:
         """Put what may come after one more terminal from (s, k) on the heap."""
         from ctrlgen.engine.cfg.kernel_live import begin
         from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted_into
@@ -94,18 +126,18 @@ class Completion:
             longer = text + more
             if label == self.ignored:
                 if accept >> self.end & 1:
-                    heapq.heappush(heap, (len(longer), next(number), longer, -1, 0))
+                    heapq.heappush(heap, (len(longer), next(self._number), longer, -1, 0))
                 continue
             if not accept >> label & 1:
                 continue
             for after in self._out[: store.run(shifted_into, k, label, self._out)].tolist():
                 store.run(acceptable, after)
                 if int.from_bytes(store["accept"][after].tobytes(), "little") >> self.end & 1:
-                    heapq.heappush(heap, (len(longer), next(number), longer, -1, 0))
+                    heapq.heappush(heap, (len(longer), next(self._number), longer, -1, 0))
                 cost = self.costs.of(store, after)
                 if cost < INFINITE:
                     fresh = store.run(begin, after, duties)
-                    heapq.heappush(heap, (len(longer) + cost, -next(number), longer, fresh, after))
+                    heapq.heappush(heap, (len(longer) + cost, -next(self._number), longer, fresh, after))
 
     def reached(self, s: int, k: int) -> _Reached:
         """The boundaries that may come next from lexer state s, each with its shortest text.
@@ -125,9 +157,8 @@ class Completion:
             low, high = store["states"][one, 4:6].tolist()
             row, rows = store["moves"][one], [store["moves"][one]]
             for bound in store["ends"][low:high].tolist():
-                label, duties = store["bounds"][bound, :2].tolist()
-                free = store["duty_sets"].item(duties, 3) != 2
-                result.setdefault((label, -1 if free else duties), (text, bound))
+                label, duties, _, free = store["bounds"][bound].tolist()
+                result.setdefault((label, duties if free == BOUND else -1), (text, bound))
                 if label == self.ignored:
                     fresh = store.run(begin, k, duties)
                     rows.append(np.where(row & 1, store["moves"][fresh], 0))

@@ -30,15 +30,17 @@ from ctrlgen.engine.cfg.kernel_store import (
     LOW,
     MEMBERS,
     MOVES,
+    N_BOUNDS,
     N_CLOSED,
     N_ENDS,
+    N_JUDGED,
     N_STATES,
+    NEED_BOUNDS,
     PARALLEL,
     REACH,
     ROOTS,
     ROW,
     SCRATCH,
-    SEPARATORS,
     STATES,
     TERMINAL,
     TERMINAL_INFO,
@@ -148,16 +150,6 @@ def boundary(table, q, o, label):
         o = intern_duties(table, buffer, n)
         if o < 0:
             return o
-        if sets[o, 3] == 0:  # 1: an ignored byte ends all duties, so anything may come; 2: it may not
-            sets[o, 3] = 2
-            separators = ints(table, SEPARATORS)
-            for j in range(separators.shape[0]):
-                dead = separators[j] >= 0
-                for i in range(sets[o, 0], sets[o, 1]):
-                    dead = dead and result[duties[i], separators[j]] < 0
-                if dead:
-                    sets[o, 3] = 1
-                    break
     return intern_bound(table, label, o)
 
 
@@ -266,6 +258,8 @@ def close(table):
         if code < 0:
             return code
         s += 1
+    if counts[N_JUDGED] < counts[N_BOUNDS] and counts[N_JUDGED] >= 0:
+        return room(NEED_BOUNDS)
     states, moves, reach, roots = grid(table, STATES), grid(table, MOVES), words(table, REACH), ints(table, ROOTS)
     last = counts[N_STATES]
     if last > reach.shape[0]:
@@ -273,7 +267,7 @@ def close(table):
     if last > roots.shape[0]:
         return room(ROOTS)
     available = ints(table, AVAILABLE)
-    width, bounds, sets, ends = reach.shape[1], grid(table, BOUNDS), grid(table, DUTY_SETS), ints(table, ENDS)
+    width, bounds, ends = reach.shape[1], grid(table, BOUNDS), ints(table, ENDS)
     for s in range(first, last):
         roots[s] = -1
         for w in range(width):
@@ -282,7 +276,7 @@ def close(table):
             label = np.int64(bounds[ends[i], 0])
             bit = np.uint64(1) << np.uint64(label & 63)
             reach[s, (label >> 6) + width // 2] |= bit
-            if sets[bounds[ends[i], 1], 3] != 2:
+            if bounds[ends[i], 3] != 2:
                 reach[s, label >> 6] |= bit
     changed = True
     while changed:

@@ -16,17 +16,18 @@ from ctrlgen.engine.kernel_table import pointer
 (TRIE, TOKENS, COUNTS, TERMINAL, TERMINAL_INFO, MEMBERS, LISTS, LIST_HEADS, LIST_ROWS, DUTIES, DUTY_SETS, DUTY_HEADS,
  STATES, STATE_HEADS, MOVES, REACH, CLASSES, CLASS_HEADS, BOUNDS, BOUND_HEADS, SHIFT, GOTO, SHIFTABLE, REDUCTIONS,
  RULES, FOLLOWERS, SHAPE, SCANNER, SCANNER_LIST, FRAMES, FRAME_HEADS, ACCEPT, NODES, NODE_HEADS, GROUPS, GROUP_TOKENS,
- GROUP_ROWS, EXITS, ENTRIES, SCRATCH, SLOTS, WORK, ROOTS, SEPARATORS, VERDICTS, VERDICT_HEADS,
+ GROUP_ROWS, EXITS, ENTRIES, SCRATCH, SLOTS, WORK, ROOTS, VERDICTS, VERDICT_HEADS,
  OUTCOMES, STACKS, PENDING, ENDS, UNIONS, UNION_MEMBERS, UNION_HEADS, RESULTS, PATHS,
- AVAILABLE) = range(56)  # fmt: skip
+ AVAILABLE) = range(55)  # fmt: skip
 
 # entries of COUNTS
 (N_MEMBERS, N_LISTS, N_DUTIES, N_DUTY_SETS, N_STATES, N_CLOSED, N_CLASSES, N_BOUNDS, N_FRAMES, N_NODES, N_GROUPS,
  N_GROUP_TOKENS, N_GROUP_ROWS, N_EXITS, N_ENTRIES, N_ROOT_ENTRIES, N_VERDICTS, STRICT,
- N_OUTCOMES, PARALLEL, N_ENDS, N_UNIONS, N_UNION_MEMBERS, N_STAMPS) = range(24)  # fmt: skip
+ N_OUTCOMES, PARALLEL, N_ENDS, N_UNIONS, N_UNION_MEMBERS, N_STAMPS,
+ N_JUDGED) = range(25)  # fmt: skip
 
 # what else a kernel may answer
-NEED_SCANNER, TOO_MANY, NEED_VERDICTS = 64, 65, 67
+NEED_SCANNER, TOO_MANY, NEED_VERDICTS, NEED_BOUNDS = 64, 65, 67, 69
 
 # columns of LISTS: range in MEMBERS, what has matched (-1: nothing), whether nothing has been read, row, next in bucket
 LOW, HIGH, LABEL, FRESH, ROW, NEXT = 0, 1, 2, 3, 4, 5
@@ -150,7 +151,7 @@ def intern_duties(table, buffer, n):
         return room(DUTY_SETS)
     for i in range(n):
         duties[low + i] = buffer[i]
-    sets[o, 0], sets[o, 1], sets[o, 2], sets[o, 3] = low, low + n, heads[slot], 0
+    sets[o, 0], sets[o, 1], sets[o, 2] = low, low + n, heads[slot]
     heads[slot] = o
     counts[N_DUTIES] = low + n
     counts[N_DUTY_SETS] = o + 1
@@ -179,7 +180,10 @@ def intern_state(table, q, o):
 
 @njit(cache=True, nogil=True)
 def intern_bound(table, label, o):
-    """Index of the boundary (terminal that ended, duties after it), or a request."""
+    """Index of the boundary (terminal that ended, duties after it), or a request.
+
+    Its last column says whether it is free (see ``adjacency``): 1 if so, 2 if not, 0 as long as that is not known.
+    """
     heads, bounds, counts = ints(table, BOUND_HEADS), grid(table, BOUNDS), longs(table, COUNTS)
     slot = np.int64((mix(label, o) >> np.uint64(7)) % np.uint64(heads.shape[0]))
     b = np.int64(heads[slot])
@@ -190,7 +194,7 @@ def intern_bound(table, label, o):
     b = counts[N_BOUNDS]
     if b >= bounds.shape[0]:
         return room(BOUNDS)
-    bounds[b, 0], bounds[b, 1], bounds[b, 2] = label, o, heads[slot]
+    bounds[b, 0], bounds[b, 1], bounds[b, 2], bounds[b, 3] = label, o, heads[slot], 0
     heads[slot] = b
     counts[N_BOUNDS] = b + 1
     return b

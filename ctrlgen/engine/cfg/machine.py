@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ctrlgen.constraint import DEAD
+from ctrlgen.engine.cfg.adjacency import Adjacency
 from ctrlgen.engine.cfg.completion import Completion
 from ctrlgen.engine.cfg.lexer import Language, Lexer
 from ctrlgen.engine.cfg.store import Store
@@ -32,6 +33,7 @@ FINISHED = 0
 WORN_STATES, WORN_STACKS, MAX_STATES = 200_000, 1_000_000, 4_000_000
 WALK_BYTES = 256 << 20
 SEARCHED_STATES = 400
+"""Larger parsers are not searched for dead ends that a resolved conflict makes: a search takes milliseconds."""
 
 _Configurations = tuple[tuple[int, int], ...]
 _MAX_MOVES = 1 << 20
@@ -57,8 +59,7 @@ class GrammarMachine:
         self._eos = frozenset(vocabulary.eos)
         self._max_rows = max(16, row_bytes // (4 * vocabulary.words))
         self._end_row = self._row_of_eos()
-        self.store.set_separators(_separators(self.store, language))
-        if self._strict():
+        if self._strict(scanner_of):
             self.store.make_strict()
         self._begin()
 
@@ -211,41 +212,48 @@ class GrammarMachine:
         return self._distance[start]
 
     def _can_end(self, s: int, k: int) -> bool:
-        return self.completion.search([(s, k)]) is not None
+        return self.completion.ends(s, k)
 
-    def _strict(self) -> bool:
+    def _strict(self, scanner_of: list[int]) -> bool:
         """Whether a parser that takes a terminal may still be in a dead end, so that each step must be searched.
 
-        That is so where rules never end, where a conflict was resolved, and where a terminal is hidden by others that
-        are tried first.
+        That is so where rules never end or a terminal is hidden by others that are tried first, unless states tell
+        which these are; and, in parsers of at most ``SEARCHED_STATES``, where a conflict was resolved or a terminal
+        cannot be followed by all that may come.
         """
-        productions = self.language.productions
-        if len(productions.useful().rules) < len(productions.rules):
-            return True
-        if self.tables.conflicts > 0 and len(self.tables.accepts) <= SEARCHED_STATES:
-            return True
-        if self.store["separators"][0] < 0:
-            return True
-        found, missed = self._found()
+        productions, store = self.language.productions, self.store
+        tried, here = self._terminals_here()
+        found, missed = 0, 0
+        for bits, reached in zip(tried, here, strict=True):
+            found |= reached
+            missed |= bits & ~reached
+        store.adjacency = Adjacency(store, self.tables, scanner_of, missed)
+        store.adjacency.judge()
+        store.close_again()
         if missed & found:
             return True
         hidden = {t for t in range(self.tables.terminals) if missed >> t & 1}
-        return bool(hidden) and not self.store.forbid(self.language.productions.without(hidden), self.tables)
+        kept = productions.useful().without(hidden)
+        if len(kept.rules) < len(productions.rules) and not store.forbid(kept, self.tables):
+            return True
+        if len(self.tables.accepts) > SEARCHED_STATES:
+            return False
+        _, free = self._terminals_here(free=True)
+        blocked = any(bits & ~missed & ~reached for bits, reached in zip(tried, free, strict=True))
+        return blocked or self.tables.conflicts > 0
 
-    def _found(self) -> tuple[int, int]:
-        """Bits of the terminals that some scanner finds, and of those that one tries but never finds."""
+    def _terminals_here(self, *, free: bool = False) -> tuple[list[int], list[int]]:
+        """By scanner, as bits: the terminals of rules that it tries, and those that it finds (and ends free)."""
         from ctrlgen.engine.cfg.kernel_lexer import close
         from ctrlgen.engine.cfg.kernel_store import intern_state
 
-        store, found, missed, words = self.store, 0, 0, self.store["accept"].shape[1]
+        store, words = self.store, self.store["accept"].shape[1]
         used = sum(1 << t for t in {s for rule in self.language.productions.rules for s in rule.body if s >= 0})
-        for number, tried in enumerate(store.scanners):
-            state = store.run(intern_state, store.begin_list(number), 0)
-            store.run(close)
-            here = int.from_bytes(store["reach"][state, words:].tobytes(), "little")
-            found |= here
-            missed |= tried & ~here & used
-        return found, missed
+        states = [store.run(intern_state, store.begin_list(number), 0) for number in range(len(store.scanners))]
+        store.run(close)
+        half = slice(0, words) if free else slice(words, None)
+        found = [int.from_bytes(store["reach"][state, half].tobytes(), "little") & used for state in states]
+        return [tried & used for tried in store.scanners], found
 
     def _state(self, configurations: _Configurations) -> int:
         state = self._ids.get(configurations)
@@ -263,31 +271,6 @@ class GrammarMachine:
                 row[token >> 5] |= np.uint32(1 << (token & 31))
         row.flags.writeable = False
         return row
-
-
-def _separators(store: Store, language: Language) -> list[int]:
-    """The bytes that are ignored wherever a terminal may begin, and that no terminal needs at its beginning."""
-    from ctrlgen.engine.cfg.kernel_lexer import list_row
-
-    if not language.ignored:
-        return []
-    found = set(np.flatnonzero(store["available"]).tolist())
-    lexer = store.lexer
-    for number, tried in enumerate(store.scanners):
-        begin = store.begin_list(number)
-        store.run(list_row, begin)
-        used = [t for t in range(store.terminals) if tried >> t & 1 and t not in language.ignored]
-        firsts = [lexer.language.automata[t].next[0] >= 0 for t in used]
-        for byte in sorted(found):
-            after = store["list_rows"].item(begin, byte)
-            if after < 0 or store["lists"].item(after, 2) != store.terminals + 1:
-                found.discard(byte)
-                continue
-            store.run(list_row, after)
-            longer = store["list_rows"][after] >= 0
-            if any(not (first & ~longer).any() for first in firsts):
-                found.discard(byte)
-    return sorted(found)
 
 
 def _scanners(language: Language, tables: Tables) -> tuple[list[int], list[int]]:

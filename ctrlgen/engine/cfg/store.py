@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ctrlgen.engine.cfg.adjacency import Adjacency
     from ctrlgen.engine.cfg.lexer import Lexer
     from ctrlgen.engine.cfg.productions import Productions
     from ctrlgen.engine.cfg.tables import Tables
@@ -26,9 +27,9 @@ _LINES: tuple[tuple[str, Any, int, int], ...] = (
     ("trie", np.int32, 6, 0), ("tokens", np.int32, 0, 0), ("counts", np.int64, 0, 0), ("terminal", np.int32, 256, 0),
     ("terminal_info", np.int32, 3, 0), ("members", np.int32, 0, 1 << 24), ("lists", np.int32, 6, 1 << 17),
     ("list_heads", np.int32, 0, 0), ("list_rows", np.int32, 256, 1 << 17), ("duties", np.int32, 0, 1 << 22),
-    ("duty_sets", np.int32, 4, 1 << 18), ("duty_heads", np.int32, 0, 0), ("states", np.int32, 8, 1 << 18),
+    ("duty_sets", np.int32, 3, 1 << 18), ("duty_heads", np.int32, 0, 0), ("states", np.int32, 8, 1 << 18),
     ("state_heads", np.int32, 0, 0), ("moves", np.int32, 256, 1 << 18), ("reach", np.uint64, -5, 1 << 18),
-    ("classes", np.uint64, -2, 1 << 18), ("class_heads", np.int32, 0, 0), ("bounds", np.int32, 3, 1 << 18),
+    ("classes", np.uint64, -2, 1 << 18), ("class_heads", np.int32, 0, 0), ("bounds", np.int32, 4, 1 << 18),
     ("bound_heads", np.int32, 0, 0), ("shift", np.int32, -4, 0), ("goto", np.int32, -4, 0),
     ("shiftable", np.uint64, -1, 0), ("reductions", np.int32, 2, 0), ("rules", np.int32, 0, 0),
     ("followers", np.uint64, -1, 0), ("shape", np.int32, 2, 0), ("scanner", np.int32, 0, 0),
@@ -37,7 +38,7 @@ _LINES: tuple[tuple[str, Any, int, int], ...] = (
     ("groups", np.int32, 4, 1 << 24), ("group_tokens", np.int32, 0, 1 << 27), ("group_rows", np.uint32, -3, 1 << 16),
     ("exits", np.int32, 4, 1 << 24), ("entries", np.int32, 0, 1 << 26), ("scratch", np.int32, 0, 1 << 26),
     ("slots", np.int32, 2, 1 << 18), ("work", np.int32, 2, 1 << 24), ("roots", np.int32, 0, 1 << 18),
-    ("separators", np.int32, 0, 0), ("verdicts", np.int32, 4, 1 << 22), ("verdict_heads", np.int32, 0, 0),
+    ("verdicts", np.int32, 4, 1 << 22), ("verdict_heads", np.int32, 0, 0),
     ("outcomes", np.int32, 0, 1 << 24), ("stacks", np.int32, 0, 1 << 16), ("pending", np.int32, 0, 1 << 20),
     ("ends", np.int32, 0, 1 << 22), ("unions", np.int32, 3, 1 << 22), ("union_members", np.int32, 0, 1 << 26),
     ("union_heads", np.int32, 0, 0), ("results", np.int32, 0, 1 << 20), ("paths", np.int32, 2, 1 << 20),
@@ -55,10 +56,10 @@ _HEADS = (
     "verdict_heads",
     "union_heads",
 )
-_NEED_SCANNER, _TOO_MANY, NEED_VERDICTS = 64, 65, 67
+_NEED_SCANNER, NEED_VERDICTS, NEED_BOUNDS = 64, 67, 69
 _N_FRAMES, _N_NODES, _N_ROOT_ENTRIES = 8, 9, 15
 _N_WALKS = range(9, 15)
-N_CLOSED, N_CLASSES, N_VERDICTS, STRICT, PARALLEL, N_UNIONS, N_UNION_MEMBERS = 5, 6, 16, 17, 19, 21, 22
+N_CLOSED, N_CLASSES, N_VERDICTS, STRICT, PARALLEL, N_UNIONS, N_UNION_MEMBERS, N_JUDGED = 5, 6, 16, 17, 19, 21, 22, 24
 
 
 class Store:
@@ -72,13 +73,14 @@ class Store:
         self.lexer, self.scanners = lexer, scanners
         self.terminals = tables.terminals
         self.judge: Callable[[int, int], bool] | None = None
+        self.adjacency: Adjacency | None = None
         self._judged = 0
         words = tables.acceptable.shape[1]
         widths = {-1: words, -5: 2 * words, -2: 2 * words + 2, -3: vocabulary.words}
         trie = vocabulary.trie
         if trie.longest > 500:
             raise ComplexityError(f"the longest token has {trie.longest} bytes; the mask engine takes at most 500")
-        given = {
+        given: dict[str, NDArray[Any]] = {
             "trie": trie.nodes, "tokens": trie.tokens, "terminal": lexer.table, "terminal_info": lexer.info,
             "shift": tables.shift.copy(), "goto": tables.goto, "shiftable": tables.acceptable.copy(),
             "reductions": tables.reductions, "rules": tables.rules, "followers": tables.followers,
@@ -87,10 +89,10 @@ class Store:
             "scratch": np.zeros(max(4096, 8 * len(trie.tokens), 2 * len(lexer.table)), np.int32),
             "entries": np.zeros(max(4096, len(trie.tokens)), np.int32),
             "group_tokens": np.zeros(max(4096, len(trie.tokens)), np.int32),
-            "slots": np.zeros((4096, 2), np.int32), "separators": np.full(1, -1, np.int32),
+            "slots": np.zeros((4096, 2), np.int32),
             "available": bytes_to_count_on(vocabulary, lexer).astype(np.int32),
         }  # fmt: skip
-        given["counts"][PARALLEL] = lexer.language.lexer == "parallel"
+        given["counts"][PARALLEL], given["counts"][N_JUDGED] = lexer.language.lexer == "parallel", -1
         self.arrays: list[NDArray[Any]] = []
         for name, dtype, columns, _ in _LINES:
             if name not in given:
@@ -111,6 +113,9 @@ class Store:
     def renewed(self) -> Store:
         """A copy without stacks and what is known about them."""
         new = copy(self)
+        new.adjacency = copy(self.adjacency)
+        if new.adjacency is not None:
+            new.adjacency.store = new
         new.arrays, new.table, new._judged = [array.copy() for array in self.arrays], self.table.copy(), 0
         new["counts"][[N_VERDICTS, N_UNIONS, N_UNION_MEMBERS]] = 0
         new["counts"][_N_FRAMES] = 1
@@ -142,6 +147,8 @@ class Store:
             self._grow(wanted)
         elif wanted == NEED_VERDICTS and self.judge is not None:
             self._judge_all()
+        elif wanted == NEED_BOUNDS and self.adjacency is not None:
+            self.adjacency.judge()
         elif wanted % 2 == 0 and wanted >= _NEED_SCANNER:
             self._start((wanted - _NEED_SCANNER) // 2)
         else:
@@ -180,16 +187,15 @@ class Store:
         return True
 
     def make_strict(self) -> None:
-        """Let kernels ask about every configuration; states closed before are closed again."""
-        counts = self["counts"]
-        counts[STRICT], counts[N_CLOSED], counts[N_CLASSES] = 1, 0, 0
-        self["class_heads"][:] = -1
+        """Let kernels ask about every configuration."""
+        self["counts"][STRICT] = 1
+        self.close_again()
 
-    def set_separators(self, separators: list[int]) -> None:
-        """Bytes that are ignored, and after which any terminal may begin; before any state has been closed."""
-        if separators:
-            self.arrays[_INDEX["separators"]] = np.array(separators, np.int32)
-            self._address(_INDEX["separators"])
+    def close_again(self) -> None:
+        """Let the states that have been closed be closed again, since more is known."""
+        counts = self["counts"]
+        counts[N_CLOSED], counts[N_CLASSES] = 0, 0
+        self["class_heads"][:] = -1
 
     def _grow(self, line: int) -> None:
         name, _, _, most = _LINES[line]
