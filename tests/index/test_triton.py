@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ctrlgen.index import triton_step
 from ctrlgen.index.token_index import TokenIndex
 
-from .catalogues import ENDS, WIDTH, catalogues, fixed_catalogues, index_of
+from .catalogues import WIDTH, catalogues, fixed_catalogues, index_of
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
