@@ -83,7 +83,7 @@ def run_every_kernel() -> None:
 
 
 def _everything(network: Network) -> int:
-    """Members with declared and other names, a counted string and items: between them they use every kernel."""
+    """Members with declared and other names, strings counted and not, items: between them they use every kernel."""
     from ctrlgen.engine.containers import Between, Members, Others, Slot
     from ctrlgen.engine.network import END, ITEM, NAME, RETURN
     from ctrlgen.grammars.regex import compile_regex
@@ -93,4 +93,5 @@ def _everything(network: Network) -> int:
     slots = (Slot(b'ab"', ((network.literal(b"1", END), 0),)), Slot(b'b"', ()))
     once = Between((RETURN, NAME, NAME), (RETURN, RETURN, RETURN))
     item = network.items((), counted, 1, 1, Between((RETURN, ITEM, ITEM), (RETURN, RETURN, RETURN)), 3)
-    return network.fork([network.members(Members(slots, names, least=1, most=1), once, 4), item])
+    free = network.lexeme(compile_regex('[^"]*"'), network.literal(b"4", END))
+    return network.fork([network.members(Members(slots, names, least=1, most=1), once, 4), item, free])
