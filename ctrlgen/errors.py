@@ -13,6 +13,8 @@ CtrlgenError
 ├── InputError              arguments that do not fit together (prompt too long, empty batch ...)
 └── ModelError              a model or tokenizer that cannot be loaded or fetched
 
+SchemaWarning (a UserWarning) says what a JSON Schema is likely not to mean.
+
 Each message says what is wrong, where, what was expected and what to do.
 """
 
@@ -118,6 +120,10 @@ class InputError(CtrlgenError):
 
 class ModelError(CtrlgenError):
     """A model or tokenizer that cannot be loaded or fetched."""
+
+
+class SchemaWarning(UserWarning):
+    """A JSON Schema that restricts less than its author is likely to think."""
 
 
 def caret(line: str, position: int, width: int = 78) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctrlgen.constraints.combined import Combinable
 from ctrlgen.constraints.schema.compiling import canonical_text, language, report
-from ctrlgen.errors import InputError, SchemaError
+from ctrlgen.errors import InputError, SchemaError, SchemaWarning
 
 if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint
@@ -43,6 +44,9 @@ class JsonSchema(Combinable):
         SchemaError: the schema cannot be enforced; says where, and what to write instead if there is something.
         UnsatisfiableError: no document satisfies it.
         ComplexityError: it reaches a limit.
+
+    Warns:
+        SchemaWarning: a keyword that nobody knows looks like a slip of the pen.
     """
 
     text: str
@@ -80,7 +84,8 @@ class JsonSchema(Combinable):
             ("model", model),
         ):
             object.__setattr__(self, name, value)
-        self._language()
+        if slips := self._language().reader.slips:
+            warnings.warn("; ".join(slips) + " (it restricts nothing)", SchemaWarning, stacklevel=2)
 
     def __repr__(self) -> str:
         shown = self.text if len(self.text) <= 60 else self.text[:57] + "..."

@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from ctrlgen.constraints.json_schema import JsonSchema, schema_report
-from ctrlgen.errors import ComplexityError, CtrlgenError, InputError, SchemaError, UnsatisfiableError
+from ctrlgen.errors import ComplexityError, CtrlgenError, InputError, SchemaError, SchemaWarning, UnsatisfiableError
 from ctrlgen.testing import check_laws
 from ctrlgen.vocabulary import Vocabulary
 
@@ -226,7 +226,6 @@ def test_blanks() -> None:
     ("schema", "pointer", "keyword", "rewrite"),
     [
         ({"items": {"uniqueItems": True}}, "/items", "uniqueItems", "enum"),
-        ({"requried": ["a"]}, "", "requried", "required"),
         ({"properties": {"a/b": {"not": {"uniqueItems": True}}}}, "/properties/a~1b", "not", "anyOf"),
         (
             {"oneOf": [{"unevaluatedItems": {"type": "null"}}, {"minItems": 1}]},
@@ -255,6 +254,16 @@ def test_refusals(schema: Any, pointer: str, keyword: str | None, rewrite: str |
         JsonSchema(schema)
     assert (caught.value.pointer, caught.value.keyword) == (pointer, keyword)
     assert rewrite is None or rewrite in str(caught.value.rewrite)
+
+
+def test_a_slip_of_the_pen_is_an_annotation_and_a_warning() -> None:
+    with pytest.warns(SchemaWarning, match="#/items/minium: unknown keyword; is 'minimum' meant") as caught:
+        spec = JsonSchema({"items": {"minium": 3}, "x-minimum": 4})
+    assert len(caught) == 1
+    assert accepts(spec, "[2]")
+    (entry,) = [entry for entry in spec.report() if entry.keyword == "minium"]
+    assert (entry.pointer, entry.status) == ("/items", "annotation")
+    assert "'minimum'" in entry.note
 
 
 @pytest.mark.parametrize(
@@ -409,7 +418,6 @@ def test_what_is_left_out_on_demand_is_reported_and_the_rest_is_enforced() -> No
     schema = {
         "type": "object",
         "properties": {"a": {"type": "str", "maximum": 3}, "b": {"$ref": "http://x.example/y"}, "c": {"pattern": "("}},
-        "requried": ["a"],
         "required": ["b"],
     }
     spec = JsonSchema(schema, strict=False)
@@ -418,7 +426,6 @@ def test_what_is_left_out_on_demand_is_reported_and_the_rest_is_enforced() -> No
         ("/properties/a", "type"),
         ("/properties/b", "$ref"),
         ("/properties/c", "pattern"),
-        ("", "requried"),
     }
     assert accepts(spec, '{"b": 1}')
     assert not accepts(spec, '{"a": 4, "b": 1}')

@@ -1,4 +1,4 @@
-"""Keywords that nobody knows: annotations, unless one looks like a known keyword and restricts nothing by mistake."""
+"""Keywords that nobody knows are annotations; one that looks like a known keyword may be so by mistake."""
 
 from __future__ import annotations
 

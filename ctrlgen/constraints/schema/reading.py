@@ -54,6 +54,7 @@ class Reader:
         self.facts: list[Facts] = [{}]
         self.pointers: list[str] = [""]
         self.notes: dict[tuple[str, str], Entry] = dict(self.dropped)
+        self.slips: list[str] = []
         self.seen: list[tuple[Json, str]] = []
         self.plain_integers = False
         self._goals: dict[Any, Goal] = {}
@@ -198,16 +199,12 @@ class Reader:
 
     def _unknown(self, keyword: str, value: Json, pointer: str) -> None:
         meant = intended(keyword, KNOWN)
-        if meant is None or not FORMS[meant][0](value):
-            if not keyword.startswith("x-"):
-                self.note(pointer, keyword, "annotation", "unknown keyword")
-            return
-        self.refuse(
-            pointer,
-            keyword,
-            f"unknown keyword; is {meant!r} meant?",
-            f'"{meant}", or "x-{keyword}" if it is a note of your own',
-        )
+        if meant is not None and FORMS[meant][0](value):
+            note = f"unknown keyword; is {meant!r} meant?"
+            self.slips.append(f"#{pointer}/{keyword}: {note}")
+            self.note(pointer, keyword, "annotation", note)
+        elif not keyword.startswith("x-"):
+            self.note(pointer, keyword, "annotation", "unknown keyword")
 
     def _caught(self, error: SchemaError, pointer: str, keyword: str) -> None:
         """An error below a keyword: raised, or noted, and what it is about left out."""

@@ -150,7 +150,6 @@ def test_misspelt_keywords(name: str, meant: str | None) -> None:
     ("schema", "pointer", "keyword"),
     [
         ({"items": {"uniqueItems": True}}, "/items", "uniqueItems"),
-        ({"properties": {"a": {"requried": ["b"]}}}, "/properties/a", "requried"),
         ({"not": {"unevaluatedItems": False}}, "", "not"),
         ({"if": {"uniqueItems": True}, "then": NULL}, "", "if"),
         ({"oneOf": [{"uniqueItems": True}, {"type": "array"}]}, "", "oneOf"),
