@@ -37,6 +37,7 @@ from ctrlgen.engine.cfg.kernel_store import (
     STACKS,
     STATES,
     STRICT,
+    ask,
     grid,
     intern_state,
     ints,
@@ -133,20 +134,20 @@ def outcomes(table, s):
 
 @njit(cache=True, nogil=True)
 def follows(table, s, k):
-    """1 if some terminal of lexer state s can be followed by one after which anything may come; 0: not known."""
-    states, bounds, accept, classes = (
-        grid(table, STATES),
-        grid(table, BOUNDS),
-        words(table, ACCEPT),
-        words(table, CLASSES),
-    )
+    """1 if some terminal of lexer state s leads to an end, 0 if none does, 2 if that must be found out; or a request.
+
+    Where parsers need no search it is enough that a terminal may follow after which anything may come.
+    """
+    states, bounds, accept = grid(table, STATES), grid(table, BOUNDS), words(table, ACCEPT)
+    classes, free = words(table, CLASSES), longs(table, COUNTS)[STRICT] == 0
     end, width = np.int64(grid(table, SHIFT).shape[1]), accept.shape[1]
     ignored = end + 1
     if states[s, OUT_LOW] < 0:
         code = outcomes(table, s)
         if code < 0:
             return code
-    result, out, pending = ints(table, OUTCOMES), np.empty(256, np.int32), ints(table, PENDING)
+    result, out, pending = ints(table, OUTCOMES), ints(table, STACKS), ints(table, PENDING)
+    asked_s, asked_k = np.int64(-1), np.int64(-1)
     for i in range(states[s, OUT_LOW], states[s, OUT_HIGH]):
         label = np.int64(bounds[result[i], 0])
         n = np.int64(1)
@@ -158,25 +159,35 @@ def follows(table, s, k):
             if n < 0:
                 return n
         for j in range(n):
-            code = acceptable(table, np.int64(out[j]))
+            after = np.int64(out[j])
+            code = acceptable(table, after)
             if code < 0:
                 return code
-            fresh = begin(table, np.int64(out[j]), bounds[result[i], 1])
+            if accept[after, end >> 6] & (np.uint64(1) << np.uint64(end & 63)):
+                return np.int64(1)
+            fresh = begin(table, after, bounds[result[i], 1])
             if fresh < 0:
                 return fresh
             c = states[fresh, CLASS]
-            live = accept[out[j], end >> 6] & (np.uint64(1) << np.uint64(end & 63))
-            live |= classes[c, ignored >> 6] & (np.uint64(1) << np.uint64(ignored & 63))
+            live = classes[c, ignored >> 6] & (np.uint64(1) << np.uint64(ignored & 63))
             for w in range(width):
-                live |= classes[c, w] & accept[out[j], w]
-            if live:
+                live |= classes[c, w] & accept[after, w]
+            if live and free:
                 return np.int64(1)
-    return np.int64(0)
+            known = verdict(table, fresh, after)
+            if known == 1:
+                return np.int64(1)
+            if known == 2 and asked_s < 0:
+                asked_s, asked_k = fresh, after
+    if asked_s < 0:
+        return np.int64(0)
+    code = ask(table, asked_s, asked_k)
+    return code if code < 0 else np.int64(2)
 
 
 @njit(cache=True, nogil=True)
 def checked(table, c, k):
-    """The same as ``verdict`` for the lexer state that is alone in class c; 0 where states share the class."""
+    """The same for the lexer state that is alone in class c; 0 where states share the class."""
     classes, accept = words(table, CLASSES), words(table, ACCEPT)
     width, ignored = accept.shape[1], np.int64(grid(table, SHIFT).shape[1]) + 1
     s = np.int64(classes[c, 2 * width]) - 1
@@ -185,10 +196,4 @@ def checked(table, c, k):
     live = classes[c, (ignored >> 6) + width] & (np.uint64(1) << np.uint64(ignored & 63))
     for w in range(width):
         live |= classes[c, w + width] & accept[k, w]
-    if not live:
-        return np.int64(0)
-    if longs(table, COUNTS)[STRICT] == 0:
-        code = follows(table, s, k)
-        if code != 0:
-            return code
-    return verdict(table, s, k)
+    return follows(table, s, k) if live else np.int64(0)

@@ -299,13 +299,25 @@ def intern_class(table, s):
 
 @njit(cache=True, nogil=True)
 def verdict(table, s, k):
-    """1 if configuration (s, k) can come to an end, 0 if not, 2 if that is not known yet; or a request."""
+    """1 if configuration (s, k) can come to an end, 0 if not, 2 if that is not known yet."""
+    heads, verdicts = ints(table, VERDICT_HEADS), grid(table, VERDICTS)
+    i = np.int64(heads[np.int64((mix(s, k) >> np.uint64(7)) % np.uint64(heads.shape[0]))])
+    while i >= 0:
+        if verdicts[i, 0] == s and verdicts[i, 1] == k:
+            return np.int64(verdicts[i, 2])
+        i = np.int64(verdicts[i, 3])
+    return np.int64(2)
+
+
+@njit(cache=True, nogil=True)
+def ask(table, s, k):
+    """Note that the verdict on (s, k) is wanted, once; 0 or a request."""
     heads, verdicts, counts = ints(table, VERDICT_HEADS), grid(table, VERDICTS), longs(table, COUNTS)
     slot = np.int64((mix(s, k) >> np.uint64(7)) % np.uint64(heads.shape[0]))
     i = np.int64(heads[slot])
     while i >= 0:
         if verdicts[i, 0] == s and verdicts[i, 1] == k:
-            return np.int64(verdicts[i, 2])
+            return np.int64(0)
         i = np.int64(verdicts[i, 3])
     i = counts[N_VERDICTS]
     if i >= verdicts.shape[0]:
@@ -313,7 +325,7 @@ def verdict(table, s, k):
     verdicts[i, 0], verdicts[i, 1], verdicts[i, 2], verdicts[i, 3] = s, k, 2, heads[slot]
     heads[slot] = i
     counts[N_VERDICTS] = i + 1
-    return np.int64(2)
+    return np.int64(0)
 
 
 @njit(cache=True, nogil=True)
