@@ -292,7 +292,7 @@ def test_values_of_specifications() -> None:
         ({"$ref": "#"}, "", "$ref"),
         ({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, None, "$ref"),
         ({"type": "strng"}, "", "type"),
-        ({"properties": {"a/b": {"minLenght": 3}}}, "/properties/a~1b", "minLenght"),
+        ({"properties": {"a/b": {"minLength": -3}}}, "/properties/a~1b", "minLength"),
         ({"items": {"uniqueItems": True}}, "/items", "uniqueItems"),
         ({"format": "idn-hostname"}, "", "format"),
         ({"not": {"uniqueItems": True}}, "", "not"),
