@@ -204,6 +204,28 @@ def test_laws(name: str) -> None:
     check_laws(JsonSchema(CASES[name][0]).compile(BYTES), max_states=60)
 
 
+BLANKS: tuple[Any, ...] = ("compact", "line", "pretty")
+
+
+@pytest.mark.parametrize("pattern", ["", "^[ab]{1,2}$", "^(c*|[ab]{1,2})$"])
+@pytest.mark.parametrize("tokens", [(), (b'["a",', b'"a"', b'","', b'"]', b'"a","a"', b'ab","', b'", "')])
+def test_strings_that_come_once(pattern: str, tokens: tuple[bytes, ...]) -> None:
+    schema = {"type": "array", "items": {"type": "string", "pattern": pattern}, "uniqueItems": True, "minItems": 5}
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), None, *tokens], eos=256)
+    check_laws(JsonSchema(schema).compile(vocabulary), max_states=150)
+
+
+def test_blanks_around_strings_that_come_once() -> None:
+    schema = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    texts = ['["a","b"]', '["a", "b"]', '[ "a" ,\n "b" ]', "[]", '["a","a"]', '["\\u0061"]']
+    rows = [[accepts(JsonSchema(schema, whitespace=style), text) for text in texts] for style in BLANKS]
+    assert rows == [
+        [True, False, False, True, False, False],
+        [True, True, False, True, False, False],
+        [True, True, True, True, False, False],
+    ]
+
+
 def test_blanks() -> None:
     text = '{\n  "x": 1,\n  "y": 2\n}'
     assert [accepts(JsonSchema(POINT, whitespace=style), text) for style in ("compact", "line", "pretty")] == [

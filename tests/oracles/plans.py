@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ctrlgen.automaton import Automaton
 from ctrlgen.constraints.schema.facts import Goal
 from ctrlgen.constraints.schema.plans import ArrayPlan, Language, Lexeme, ObjectPlan, Other, Plan, Slot, Texts
 
@@ -76,6 +77,9 @@ def _is_array(language: Language, plan: ArrayPlan, items: list[Any]) -> bool:
         return any(plan.states.closes(state) for state in states)
     if len(items) < plan.least or (plan.most is not None and len(items) > plan.most):
         return False
+    if plan.strings is not None:
+        texts = [json.dumps(item, ensure_ascii=False).encode()[1:] for item in items if type(item) is str]
+        return len(set(texts)) == len(items) and all(map(plan.strings.matches, texts))
     if plan.rest is None and len(items) > len(plan.prefix):
         return False
     goals = [plan.prefix[i] if i < len(plan.prefix) else plan.rest for i in range(len(items))]
@@ -128,6 +132,8 @@ def _shortest(language: Language, plan: Plan) -> bytes:
 
 
 def _items(language: Language, plan: ArrayPlan) -> list[bytes]:
+    if plan.strings is not None:
+        return [b'"' + text for text in _shortest_strings(plan.strings, plan.least)]
     if plan.states is None:
         goals = [plan.prefix[i] if i < len(plan.prefix) else plan.rest or () for i in range(plan.least)]
         return [shortest_text(language, goal) for goal in goals]
@@ -136,6 +142,28 @@ def _items(language: Language, plan: ArrayPlan) -> list[bytes]:
         goal, state = min(states.ways(state), key=lambda way: language.shortest(way[0]) + states.cost(way[1]))
         found.append(shortest_text(language, goal))
     return found
+
+
+def _shortest_strings(strings: Automaton, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    for length in range(64):
+        texts = [t for t in _of_length(strings, 0, length) if strings.matches(t)]
+        found += sorted(texts)
+        if len(found) >= count:
+            break
+    return found[:count]
+
+
+def _of_length(strings: Automaton, state: int, length: int) -> list[bytes]:
+    if length == 0:
+        return [b""]
+    row = strings.next[state].tolist()
+    return [
+        bytes([byte]) + rest
+        for byte, target in enumerate(row)
+        if target >= 0
+        for rest in _of_length(strings, target, length - 1)
+    ]
 
 
 def _members(language: Language, plan: ObjectPlan) -> list[bytes]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ctrlgen.automaton import Automaton
 from ctrlgen.constraints.schema.cases import CaseTable
 from ctrlgen.constraints.schema.covering import object_cost
-from ctrlgen.constraints.schema.distinct import MAX_VALUES, DistinctItems, Domain
+from ctrlgen.constraints.schema.distinct import MAX_VALUES, DistinctItems, DistinctStrings, Domain
 from ctrlgen.constraints.schema.facts import NEVER
 from ctrlgen.constraints.schema.items import CountedItems, array_cost
 from ctrlgen.constraints.schema.members import Members, members_of
@@ -63,7 +63,7 @@ class Costs:
         self._of: dict[Goal, int | None] = {(): 1, NEVER: None}
         self._cases: dict[int, int | None] = {}
         self._members: dict[int, Members] = {}
-        self._states: dict[int, CountedItems | DistinctItems | None] = {}
+        self._states: dict[int, CountedItems | DistinctItems | DistinctStrings | None] = {}
         self._kept: list[Case] = []  # what is known by identity must stay alive
 
     # goals
@@ -222,11 +222,11 @@ class Costs:
                 found = part if found is None else found | part
         return Automaton.empty() if found is None else found
 
-    def states(self, case: Array, goal: Goal) -> CountedItems | DistinctItems | None:
+    def states(self, case: Array, goal: Goal) -> CountedItems | DistinctItems | DistinctStrings | None:
         """The states of an array whose items depend on each other; None for another one."""
         return self._counting(case, goal)
 
-    def _counting(self, case: Array, goal: Goal) -> CountedItems | DistinctItems | None:
+    def _counting(self, case: Array, goal: Goal) -> CountedItems | DistinctItems | DistinctStrings | None:
         if not case.counts and not case.unique:
             return None
         key = id(case)
@@ -257,9 +257,14 @@ class Costs:
             kinds |= here
         return True
 
-    def _distinct(self, case: Array, pointer: str) -> DistinctItems:
+    def _distinct(self, case: Array, pointer: str) -> DistinctItems | DistinctStrings:
         if case.counts:
             raise _not_distinct(pointer, "beside contains")
+        items = self.table.of(case.goal(0))
+        if case.places == 0 and len(items) == 1 and isinstance(items[0], String) and not _is_short(items[0]):
+            content = _names(items[0])
+            content = content & ascii_bytes() if self.ascii else content
+            return DistinctStrings(content, case.least, case.most, pointer)
         numbers: dict[object, int] = {}
         first = [self._domain(case.goal(index), numbers, pointer) for index in range(case.places)]
         rest = case.goal(case.places)
@@ -279,7 +284,9 @@ class Costs:
             elif isinstance(case, Number) and (few := case.listed()) is not None:
                 values += few
             else:
-                raise _not_distinct(pointer, "unless the items have few values (enum, const, boolean, small integers)")
+                raise _not_distinct(
+                    pointer, "unless all items are strings, or have few values (enum, const, boolean, small integers)"
+                )
             if len(values) > MAX_VALUES:
                 raise _not_distinct(pointer, f"for items with more than {MAX_VALUES} values")
         found = {}
@@ -333,12 +340,17 @@ class Costs:
         return ()
 
 
+def _is_short(case: String) -> bool:
+    """Whether the values are listed, and few."""
+    return case.values is not None and len(case.values) <= MAX_VALUES
+
+
 def _not_distinct(pointer: str, why: str) -> SchemaError:
     return SchemaError(
         f"that no two items are equal cannot be enforced {why}",
         pointer=pointer,
         keyword="uniqueItems",
-        rewrite="an object with the values as keys, or items with an enum",
+        rewrite="items of type string, or with an enum; or an object with the values as keys",
     )
 
 

@@ -1,18 +1,31 @@
-"""Arrays of few values, no two of which are equal."""
+"""Arrays no two items of which are equal: of few values, or of strings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
+
+from ctrlgen.constraints.schema.names import endings, lengths_of
+from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from ctrlgen.automaton import Automaton
     from ctrlgen.constraints.schema.facts import Goal
 
 MAX_VALUES = 256
 """Most values an item may have."""
+
+MAX_STRINGS = 254
+"""Most items of an array of different strings, where after some beginning there are finitely many and more than these.
+
+So many are counted one by one; with at most so many items, more never run out.
+"""
+
+MAX_LEAST = 10_000
+"""Most different strings that an array may have to have."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,47 @@ class DistinctItems:
     def cost(self, state: Hashable) -> int:
         """Bytes of a short rest: items, each with the comma before it, and the bracket."""
         return self._rests(*_state(state)) or 0
+
+
+class DistinctStrings:
+    """An array of strings, no two of which are equal.
+
+    Args:
+        content: the canonical content of the strings.
+        least: fewest items.
+        most: most items, None for no limit.
+        pointer: where the schema stands.
+
+    Raises:
+        ComplexityError: there are too many items to remember.
+    """
+
+    def __init__(self, content: Automaton, least: int, most: int | None, pointer: str) -> None:
+        counts = endings(content, MAX_STRINGS + 1)
+        if any(count == MAX_STRINGS + 1 for count in counts):
+            most = MAX_STRINGS if most is None else min(most, MAX_STRINGS)
+            if least > MAX_STRINGS:
+                raise ComplexityError(
+                    f"#{pointer}/minItems: of strings that run out, at most {MAX_STRINGS} different ones can be "
+                    f"remembered (a fixed limit), not {least}; use a smaller minItems"
+                )
+        elif counts[0] is not None:
+            most = counts[0] if most is None else min(most, counts[0])
+        if least > MAX_LEAST:
+            raise ComplexityError(f"#{pointer}/minItems: more than {MAX_LEAST} different strings (a fixed limit)")
+        self.content, self.least, self.most = content, least, most
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        return lengths_of(self.content, self.least)
+
+    def possible(self) -> bool:
+        """Whether there is such an array."""
+        return len(self._lengths) >= self.least
+
+    def whole(self) -> int:
+        """Bytes of a short array."""
+        return max(2, 1 + sum(length + 3 for length in self._lengths))
 
 
 def _state(state: Hashable) -> tuple[int, int]:

@@ -123,6 +123,29 @@ def has_loop(names: Automaton) -> bool:
     return len(todo) < len(targets)
 
 
+def endings(names: Automaton, limit: int) -> list[int | None]:
+    """How many strings lead from each state to acceptance: at most ``limit``; None where they have no end."""
+    targets = [[target for target in row if target >= 0] for row in names.columns.tolist()]
+    sizes = np.bincount(names.classes, minlength=names.columns.shape[1]).tolist()
+    sources: list[list[int]] = [[] for _ in targets]
+    for state, row in enumerate(targets):
+        for target in row:
+            sources[target].append(state)
+    found: list[int | None] = [None] * len(targets)
+    waiting = list(map(len, targets))
+    todo = [state for state, count in enumerate(waiting) if not count]
+    for state in todo:
+        total = int(names.accepting[state])
+        for size, target in zip(sizes, names.columns[state].tolist(), strict=True):
+            total += size * (found[target] or 0) if target >= 0 else 0
+        found[state] = min(total, limit)
+        for source in sources[state]:
+            waiting[source] -= 1
+            if not waiting[source]:
+                todo.append(source)
+    return found
+
+
 def lengths_of(names: Automaton, count: int) -> list[int]:
     """The lengths in bytes of the ``count`` shortest names, fewer if there are fewer."""
     found: list[int] = []

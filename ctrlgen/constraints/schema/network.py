@@ -100,6 +100,10 @@ class _Builder:
     def _array(self, plan: ArrayPlan) -> int:
         if plan.states is not None:
             return _StatefulArray(self, plan.states).start()
+        if plan.strings is not None:
+            # strings that never come twice are read like names of members, with nothing behind them
+            names = Members((), Others(numbered((plan.strings,)), (((END, 0),),)), plan.least, plan.most)
+            return self.network.literal(b"[", self.network.members(names, self.blanks.strings, plan.cost - 1))
         prefix = [self._item(goal) for goal in plan.prefix]
         rest = None if plan.rest is None else self._item(plan.rest)
         items = self.network.items(prefix, rest, plan.least, plan.most, self.blanks.items, plan.cost - 1)
@@ -160,7 +164,8 @@ class Blanks:
     def __init__(self, network: Network, whitespace: Whitespace) -> None:
         self.network, self.whitespace = network, whitespace
         self._after = {"compact": (b"",), "line": (b"", b" "), "pretty": (b"",)}[whitespace]
-        self.members = self._between(b"}", network.literal(b'"', NAME))
+        name = network.literal(b'"', NAME)
+        self.members, self.strings = self._between(b"}", name), self._between(b"]", name)
         self.items = self._between(b"]", ITEM)
 
     def _between(self, bracket: bytes, more: int) -> Between:

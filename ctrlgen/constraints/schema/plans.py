@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ctrlgen.constraints.schema.costs import Costs
+from ctrlgen.constraints.schema.distinct import DistinctStrings
 from ctrlgen.constraints.schema.facts import Goal
 from ctrlgen.constraints.schema.numbers import Number
 from ctrlgen.constraints.schema.survey import survey
@@ -77,6 +78,7 @@ class ArrayPlan:
         most: most items, None for no limit.
         states: if given, they alone say what the items are.
         cost: bytes of a short text of the array.
+        strings: if given, all items are strings with this content (canonical, with the closing quote), no two alike.
     """
 
     prefix: tuple[Goal, ...]
@@ -85,6 +87,7 @@ class ArrayPlan:
     most: int | None
     states: ItemStates | None
     cost: int
+    strings: Automaton | None = None
 
 
 @dataclass(frozen=True)
@@ -220,6 +223,8 @@ class Language:
         cost = self.costs.case(case, goal)
         assert cost is not None  # cases without a text are left out before
         states = self.costs.states(case, goal)
+        if isinstance(states, DistinctStrings):
+            return ArrayPlan((), None, states.least, states.most, None, cost, closed(states.content))
         if states is not None:
             return ArrayPlan((), None, case.least, case.most, states, cost)
         places = case.places if case.most is None else min(case.places, case.most)

@@ -70,6 +70,9 @@ TABLE: list[tuple[str, Any, list[str], list[str]]] = [
     ("contains nothing", {"type": "array", "contains": INTEGER, "minContains": 0}, ["[]", '["x"]'], ["7"]),
     ("uniqueItems of few values", {"type": "array", "items": {"enum": [1, "a", None]}, "uniqueItems": True, "minItems": 2}, ['[1, "a"]', '[null, 1.0, "a"]'], ["[1]", "[1, 1]", '["a", null, "a"]']),
     ("uniqueItems of small integers", {"items": {"type": "integer", "minimum": 1, "maximum": 6}, "uniqueItems": True}, ["[]", "[6, 1]"], ["[6, 6]", "[7]"]),
+    ("uniqueItems of strings", {"items": STRING, "uniqueItems": True, "type": "array", "minItems": 2}, ['["", "a"]', '["b", "a", "ab"]'], ['["a", "a"]', '["a"]', '["a", 1]', '["b", "a", "b"]']),
+    ("uniqueItems of a language", {"items": {"type": "string", "pattern": "^[ab]{1,2}$"}, "uniqueItems": True, "type": "array", "minItems": 6}, ['["a", "b", "aa", "ab", "ba", "bb"]'], ['["a", "b", "aa", "ab", "ba", "a"]', '["c"]']),
+    ("uniqueItems of many strings", {"items": {"enum": [f"x{i}" for i in range(300)]}, "uniqueItems": True, "type": "array"}, ['["x1", "x299"]'], ['["x1", "x1"]', '["x300"]']),
     ("uniqueItems by type", {"prefixItems": [STRING, INTEGER], "items": False, "uniqueItems": True}, ['["x", 1]'], ['["x", "x"]']),
     ("items as a list", {**DRAFT7, "items": [INTEGER], "additionalItems": NULL}, ["[1, null]", "[]"], ["[1, 2]", "[null]"]),
     ("exclusive bounds as booleans", {**DRAFT4, "minimum": 1, "exclusiveMinimum": True, "maximum": 3, "exclusiveMaximum": False}, ["2", "3"], ["1", "4"]),
@@ -173,6 +176,15 @@ def test_refusals(schema: Any, pointer: str, keyword: str) -> None:
     [
         ({"allOf": [{"const": 1}, {"not": {"const": 1}}]}, "nothing is left of #"),
         ({"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True, "minItems": 3}, "# allows nothing"),
+        (
+            {
+                "type": "array",
+                "items": {"type": "string", "pattern": "^[ab]{1,2}$"},
+                "uniqueItems": True,
+                "minItems": 7,
+            },
+            "# allows nothing",
+        ),
         ({"type": "array", "items": STRING, "contains": INTEGER}, "# allows nothing"),
         (
             {"type": "object", "dependentRequired": {"a": ["b"]}, "required": ["a"], "maxProperties": 1},
@@ -205,6 +217,8 @@ HOSTILE: dict[str, Any] = {
     "demands": {"allOf": [{"not": {"patternProperties": {c: STRING}}} for c in "abcdefgh"]},
     "tagged branches": {"oneOf": [{"properties": {"k": {"const": i}}, "required": ["k"], "type": "object"} for i in range(500)]},
     "branches that overlap": {"oneOf": [{"properties": {"k": INTEGER}, "required": [f"k{i}"]} for i in range(200)]},
+    "many different strings": {"type": "array", "items": STRING, "uniqueItems": True, "minItems": 10**9},
+    "strings that run out": {"type": "array", "items": {"type": "string", "format": "date"}, "uniqueItems": True, "minItems": 400},
     "depending members": {"dependentRequired": {f"a{i}": [f"a{i + 1}"] for i in range(500)}},
 }  # fmt: skip
 
