@@ -22,24 +22,23 @@ FREE, BOUND = 1, 2
 
 
 class Adjacency:
-    """Over one store, in which the states that begin terminals are closed; ``hidden`` terminals (bits) never come."""
+    """Over one store, in which the states that begin terminals are closed; ``found``: bits of those, by scanner."""
 
-    def __init__(self, store: Store, tables: Tables, scanner_of: list[int], hidden: int) -> None:
-        self.store, self.tables, self.hidden = store, tables, hidden
+    def __init__(self, store: Store, tables: Tables, scanner_of: list[int], found: list[int]) -> None:
+        self.store, self.tables = store, tables
         self.ignored, self.words = tables.terminals + 1, store["accept"].shape[1]
         self._available = store["available"] > 0
-        terminals = (1 << tables.terminals) - 1
         self._wanted: dict[int, int] = {}
         """By scanner, of all states: what may follow an ignored piece."""
         self._after: dict[int, dict[int, int]] = {}
         for state, scanner in enumerate(scanner_of):
-            bits = tables.accepts[state] & terminals & ~hidden
+            bits = tables.accepts[state] & found[scanner]
             self._wanted[scanner] = self._wanted.get(scanner, 0) | bits
         for terminal in range(tables.terminals):
             after = self._after[terminal] = {}
             for state in np.unique(tables.shift[:, terminal]).tolist():
                 if state >= 0:
-                    bits = tables.accepts[state] & terminals & ~hidden
+                    bits = tables.accepts[state] & found[scanner_of[state]]
                     after[scanner_of[state]] = after.get(scanner_of[state], 0) | bits
         self._fresh: dict[int, list[tuple[int, NDArray[np.bool_]]]] = {}
         self._known: dict[tuple[bytes, int], int] = {}

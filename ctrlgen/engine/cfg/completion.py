@@ -17,7 +17,7 @@ from ctrlgen.engine.cfg.costs import INFINITE, StackCosts
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,7 @@ _MAX_ENDING = 1 << 20
 _NO_END = f"no way to end the text was found in {MAX_STEPS} steps; the grammar may have rules that never end"
 
 _Reached = list[tuple[bytes, int]]
+_Place = tuple[int, int]
 _Way = tuple[int, int, bytes, int, int]
 """Estimate, order, text, lexer state (-1: the end), stack."""
 
@@ -45,7 +46,8 @@ class Completion:
         self._reached: dict[tuple[int, int], _Reached] = {}
         self._out = np.empty(4096, np.int32)
         self._number = count()
-        self._ending: set[tuple[int, int]] = set()
+        self._ending: set[_Place] = set()
+        self._bounds: dict[int, list[tuple[int, int]]] = {}
         self._available = store["available"] > 0
 
     def text(self, configurations: Iterable[tuple[int, int]]) -> bytes:
@@ -80,33 +82,57 @@ class Completion:
 
     def ends(self, s: int, k: int) -> bool:
         """Whether a text comes to an end from a configuration: up to one of which that is known already."""
-        if (s, k) in self._ending or self._may_end(s, k):
-            self._ending.add((s, k))
-            return True
-        heap: list[_Way] = []
-        self._spread(heap, b"", s, k)
-        from_: dict[tuple[int, int], tuple[int, int]] = {(way[3], way[4]): (s, k) for way in heap}
+        start, number = (s, k), count()
+        heap: list[tuple[int, int, _Place]] = [(0, next(number), start)]
+        came_from: dict[_Place, _Place | None] = {start: None}
         for _ in range(MAX_STEPS):
             if not heap:
                 return False
-            _, _, text, *place = heapq.heappop(heap)
-            at = place[0], place[1]
-            if at[0] < 0 or at in self._ending:
+            place: _Place | None = heapq.heappop(heap)[2]
+            if place in self._ending or self._may_end(*place):
                 if len(self._ending) > _MAX_ENDING:
                     self._ending.clear()
-                while at != (s, k):
-                    self._ending.add(at)
-                    at = from_[at]
-                self._ending.add(at)
-                self._ending.discard((-1, 0))
+                while place is not None:
+                    self._ending.add(place)
+                    place = came_from[place]
                 return True
-            more: list[_Way] = []
-            self._spread(more, text, *at)
-            for way in more:
-                if (way[3], way[4]) not in from_:
-                    from_[way[3], way[4]] = at
-                    heapq.heappush(heap, way)
+            for cost, after in self._after(*place):
+                if after not in came_from:
+                    came_from[after] = place
+                    heapq.heappush(heap, (cost, -next(number), after))
         raise ComplexityError(_NO_END)
+
+    def _after(self, s: int, k: int) -> Iterator[tuple[int, _Place]]:
+        """The configurations after one more terminal, each with what its stack still needs."""
+        from ctrlgen.engine.cfg.kernel_live import begin
+        from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted_into
+
+        store = self.store
+        store.run(acceptable, k)
+        accept = int.from_bytes(store["accept"][k].tobytes(), "little")
+        for label, duties in self._boundaries(s):
+            if label == self.ignored:
+                yield self.costs.of(store, k), (store.run(begin, k, duties), k)
+            elif accept >> label & 1:
+                for after in self._out[: store.run(shifted_into, k, label, self._out)].tolist():
+                    cost = self.costs.of(store, after)
+                    if cost < INFINITE:
+                        yield cost, (store.run(begin, after, duties), after)
+
+    def _boundaries(self, s: int) -> list[tuple[int, int]]:
+        """(terminal, duties) of the boundaries that lexer state s may come to; of free ones one for each terminal."""
+        known = self._bounds.get(s)
+        if known is None:
+            from ctrlgen.engine.cfg.kernel_live import outcomes
+
+            store = self.store
+            if store["states"].item(s, 6) < 0:
+                store.run(outcomes, s)
+            low, high = store["states"][s, 6:8].tolist()
+            found = store["bounds"][store["outcomes"][low:high]][:, [0, 1, 3]].tolist()
+            each = {(label, duties if free == BOUND else -1): (label, duties) for label, duties, free in found}
+            known = self._bounds[s] = list(each.values())
+        return known
 
     def _may_end(self, s: int, k: int) -> bool:
         from ctrlgen.engine.cfg.kernel_live import may_end

@@ -227,7 +227,7 @@ class GrammarMachine:
         for bits, reached in zip(tried, here, strict=True):
             found |= reached
             missed |= bits & ~reached
-        store.adjacency = Adjacency(store, self.tables, scanner_of, missed)
+        store.adjacency = Adjacency(store, self.tables, scanner_of, here)
         store.adjacency.judge()
         store.close_again()
         if missed & found:
