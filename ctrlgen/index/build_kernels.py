@@ -212,4 +212,55 @@ def head_before(tokens: Array, starts: Array, heads: Array, left: int, right: in
     return bool(tokens[a] < tokens[b])
 
 
-PARTS = (head_before,)
+def item_length(offsets: Array, length: int, i: Any) -> Any:
+    """How many tokens item i has."""
+    return np.int64(length) if length > 0 else np.int64(offsets[i + 1]) - np.int64(offsets[i])
+
+
+def misplaced_edge(
+    tokens: Array, offsets: Array, length: int, count: int, symbol: Array, lo: Array, child: Array, branch: Array,
+    shortest: Array, equal: int,
+) -> int:  # fmt: skip
+    """The first edge that is not that of a trie over ``count`` sorted items, or -1.
+
+    Not every mistake is found, but all are that would lead a loop out of the arrays, or around for ever.
+    """
+    edges = lo.shape[0]
+    if np.int64(lo[0]) != 0 or np.int64(child[0]) != 1 or np.int64(child[edges]) != edges:
+        return 0
+    for e in range(edges):
+        j, last, i = np.int64(child[e]), np.int64(child[e + 1]), np.int64(lo[e])
+        if j <= e or last < j or last > edges or i < 0 or i >= count:
+            return e
+        full, depth = item_length(offsets, length, i), np.int64(branch[e])
+        if j == last:
+            if depth != equal or (shortest.shape[0] > 0 and shortest[e] != full):
+                return e
+            continue
+        if depth > full or np.int64(lo[j]) != i:
+            return e
+        least = np.int64(equal)
+        for c in range(j, last):
+            below = np.int64(lo[c])
+            if below < i or below >= count or (c > j and (below <= np.int64(lo[c - 1]) or symbol[c] <= symbol[c - 1])):
+                return c
+            if branch[c] <= depth:
+                return c
+            rest = item_length(offsets, length, below) - depth
+            if symbol[c] == 0:
+                if rest != 0 or np.int64(branch[c]) != equal:
+                    return c
+            elif rest < 1:
+                return c
+            else:
+                at = below * length if length > 0 else np.int64(offsets[below])
+                if np.int64(symbol[c]) - 1 != np.int64(tokens[at + depth]):
+                    return c
+            if shortest.shape[0] > 0:
+                least = min(least, np.int64(shortest[c]))
+        if shortest.shape[0] > 0 and np.int64(shortest[e]) != least:
+            return e
+    return -1
+
+
+PARTS = (head_before, item_length)

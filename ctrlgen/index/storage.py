@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ctrlgen.errors import InputError
-from ctrlgen.index import build_kernels
-from ctrlgen.index.compiled import compiled
-from ctrlgen.index.layout import ARRAYS, Layout
+from ctrlgen.index.integrity import ALIGNMENT, fault_of_arrays, fault_of_header, fault_of_names
+from ctrlgen.index.layout import Layout
 from ctrlgen.index.name_files import LONGEST
 from ctrlgen.index.name_index import NameIndex, fingerprint_of
 from ctrlgen.index.token_index import TokenIndex
@@ -40,7 +39,6 @@ MAGIC = b"ctrlidx\0"
 VERSION = 1
 
 _START = len(MAGIC) + 4 + 8 + hashlib.sha256().digest_size
-_ALIGNMENT = 64
 _BLOCK = 1 << 24  # bytes hashed and copied at a time
 _HEADER_ROOM = 1 << 14
 
@@ -167,7 +165,7 @@ def open_names(path: str | os.PathLike[str]) -> NameIndex:
         OSError: the file cannot be read.
     """
     header = read_header(path)
-    if header.kind != "names" or header.width != 256 or header.longest > LONGEST:
+    if header.kind != "names" or header.longest > LONGEST:
         raise FileError(f"{path} holds items of tokens, not names: open it with open_index")
     index = NameIndex(_layout(path, header), header.normalise, str(Path(path).absolute()))
     index.__dict__["fingerprint"] = header.names_fingerprint
@@ -190,7 +188,9 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 
 
 def verify(path: str | os.PathLike[str]) -> None:
-    """Read the whole file and raise unless every byte is as written and the items are sorted.
+    """Read the whole file and raise unless every byte is as written and the arrays are an index.
+
+    What opens a file does not read its arrays, and steps follow them as they stand: verify files of others first.
 
     Raises:
         FileError: names the array that differs.
@@ -200,12 +200,13 @@ def verify(path: str | os.PathLike[str]) -> None:
     for name, entry in header.arrays.items():
         if _digest(arrays[name]) != entry["sha256"]:
             raise FileError(f"{path}: the array {name!r} is not as it was written; build the file anew")
-    tokens, offsets = arrays["tokens"], arrays["offsets"]
-    equal = int(np.iinfo(arrays["branch"].dtype).max)
-    shared = np.zeros(header.count, arrays["branch"].dtype)
-    wrong = compiled(build_kernels.shared_prefixes)(tokens, offsets, header.length, 0, header.count, equal, shared)
-    if wrong >= 0:
-        raise FileError(f"{path}: item {wrong} is out of order; build the file anew")
+    named = header.kind == "names"
+    ends = named or bool(header.ends)
+    fault = fault_of_arrays(arrays, header.length, header.longest, header.width, ends=ends)
+    if fault is None and named:
+        fault = fault_of_names(arrays)
+    if fault is not None:
+        raise FileError(f"{path}: {fault}; build the file anew")
 
 
 def _header(file: BinaryIO, path: Any) -> Header:
@@ -219,11 +220,15 @@ def _header(file: BinaryIO, path: Any) -> Header:
     content = file.read(min(size, _HEADER_ROOM))
     if len(content) != size or hashlib.sha256(content).digest() != start[20:]:
         raise FileError(f"{path} has a damaged header; build it anew")
-    read = json.loads(content)
-    if read.get("kind", "tokens") not in ("tokens", "names"):
+    try:
+        read = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path} has a header that is no JSON: {error}") from error
+    if isinstance(read, dict) and read.get("kind", "tokens") not in ("tokens", "names"):
         raise FileError(f"{path} holds {read['kind']!r}, which this ctrlgen does not know; update it")
-    if set(read["arrays"]) != set(ARRAYS):
-        raise FileError(f"{path} holds the arrays {sorted(read['arrays'])}, not those of an index")
+    fault = fault_of_header(read)
+    if fault is not None:
+        raise FileError(f"{path} is no index: {fault}; build it anew")
     return Header(**{**read, "ends": tuple(read["ends"])})
 
 
@@ -245,7 +250,7 @@ def _little(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _aligned(place: int) -> int:
-    return -(-place // _ALIGNMENT) * _ALIGNMENT
+    return -(-place // ALIGNMENT) * ALIGNMENT
 
 
 def _blocks(array: NDArray[Any]) -> list[memoryview]:
