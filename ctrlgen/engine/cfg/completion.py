@@ -123,14 +123,18 @@ class Completion:
         """(terminal, duties) of the boundaries that lexer state s may come to; of free ones one for each terminal."""
         known = self._bounds.get(s)
         if known is None:
-            from ctrlgen.engine.cfg.kernel_live import outcomes
+            from ctrlgen.engine.cfg.kernel_lexer import outcomes
 
             store = self.store
             if store["states"].item(s, 6) < 0:
                 store.run(outcomes, s)
             low, high = store["states"][s, 6:8].tolist()
             found = store["bounds"][store["outcomes"][low:high]][:, [0, 1, 3]].tolist()
-            each = {(label, duties if free == BOUND else -1): (label, duties) for label, duties, free in found}
+            each: dict[tuple[int, int], tuple[int, int]] = {}
+            for label, duties, free in found:
+                # a free one may need an ignored piece after it, so these must all be there
+                one_will_do = free != BOUND and label != self.ignored
+                each.setdefault((label, -1 if one_will_do else duties), (label, duties))
             known = self._bounds[s] = list(each.values())
         return known
 

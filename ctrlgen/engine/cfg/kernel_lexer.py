@@ -15,6 +15,8 @@ from ctrlgen.engine.cfg.kernel_store import (
     AVAILABLE,
     BOUNDS,
     CLASS,
+    CLASS_HEADS,
+    CLASSES,
     COUNTS,
     DUTIES,
     DUTY,
@@ -31,27 +33,33 @@ from ctrlgen.engine.cfg.kernel_store import (
     MEMBERS,
     MOVES,
     N_BOUNDS,
+    N_CLASSES,
     N_CLOSED,
     N_ENDS,
     N_JUDGED,
+    N_OUTCOMES,
     N_STATES,
     NEED_BOUNDS,
+    OUT_HIGH,
+    OUT_LOW,
+    OUTCOMES,
     PARALLEL,
     REACH,
     ROOTS,
     ROW,
     SCRATCH,
     STATES,
+    STRICT,
     TERMINAL,
     TERMINAL_INFO,
     grid,
     intern_bound,
-    intern_class,
     intern_duties,
     intern_list,
     intern_state,
     ints,
     longs,
+    mix,
     room,
     words,
 )
@@ -245,6 +253,101 @@ def state_row(table, s):
         ends = matched and (parallel or after < 0 or lists[after, LABEL] < 0)
         moves[s, byte] = 2 * (target + 1) + (1 if ends else 0)
     return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def outcomes(table, s):
+    """Write the boundaries that lexer state s can come to, ascending, to OUTCOMES; 0 or a request."""
+    states, moves, ends = grid(table, STATES), grid(table, MOVES), ints(table, ENDS)
+    counts, result, order = longs(table, COUNTS), ints(table, OUTCOMES), ints(table, SCRATCH)
+    n_bounds, n_states, available = counts[N_BOUNDS], counts[N_STATES], ints(table, AVAILABLE)
+    low = counts[N_OUTCOMES]
+    if low + n_bounds > result.shape[0]:
+        return room(OUTCOMES)
+    if n_states > order.shape[0]:
+        return room(SCRATCH)
+    seen, met = np.zeros(n_states, np.bool_), np.zeros(n_bounds, np.bool_)
+    order[0], seen[s] = s, True
+    n, high = np.int64(1), low
+    at = np.int64(0)
+    while at < n:
+        one = order[at]
+        at += 1
+        for i in range(states[one, END_LOW], states[one, END_HIGH]):
+            b = ends[i]
+            if not met[b]:
+                met[b] = True
+                result[high] = b
+                high += 1
+        before = np.int32(-1)
+        for byte in range(256):
+            if moves[one, byte] == before or available[byte] == 0:
+                continue
+            before = moves[one, byte]
+            after = (before >> 1) - 1
+            if after >= 0 and not seen[after]:
+                seen[after] = True
+                order[n] = after
+                n += 1
+    result[low:high] = np.sort(result[low:high])
+    states[s, OUT_LOW], states[s, OUT_HIGH] = low, high
+    counts[N_OUTCOMES] = high
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def intern_class(table, s):
+    """Index of what lexer state s can still become, or a request.
+
+    A class is: the bits of the terminals after which anything may come, those of all terminals, one of its states
+    (from 1; 0 where the first set decides), the next class in the bucket. Where some terminal is only in the second
+    set, or all is searched, states share a class if they come to the same boundaries.
+    """
+    heads, classes, reach = ints(table, CLASS_HEADS), words(table, CLASSES), words(table, REACH)
+    counts, width, states = longs(table, COUNTS), reach.shape[1], grid(table, STATES)
+    result = ints(table, OUTCOMES)
+    searched = counts[STRICT] == 1
+    for w in range(width // 2):
+        searched = searched or reach[s, w] != reach[s, w + width // 2]
+    h = np.uint64(0)
+    for w in range(width):
+        h = mix(h, reach[s, w])
+    if searched:
+        if states[s, OUT_LOW] < 0:
+            code = outcomes(table, s)
+            if code < 0:
+                return code
+        for i in range(states[s, OUT_LOW], states[s, OUT_HIGH]):
+            h = mix(h, result[i])
+    slot = np.int64((h >> np.uint64(7)) % np.uint64(heads.shape[0]))
+    c = np.int64(heads[slot])
+    while c >= 0:
+        same = (classes[c, width] > 0) == searched
+        for w in range(width):
+            if classes[c, w] != reach[s, w]:
+                same = False
+                break
+        if same and searched:
+            other = np.int64(classes[c, width]) - 1
+            size = states[s, OUT_HIGH] - states[s, OUT_LOW]
+            same = states[other, OUT_HIGH] - states[other, OUT_LOW] == size
+            for i in range(size if same else 0):
+                if result[states[other, OUT_LOW] + i] != result[states[s, OUT_LOW] + i]:
+                    same = False
+                    break
+        if same:
+            return c
+        c = np.int64(classes[c, width + 1]) - 1
+    c = counts[N_CLASSES]
+    if c >= classes.shape[0]:
+        return room(CLASSES)
+    for w in range(width):
+        classes[c, w] = reach[s, w]
+    classes[c, width] = np.uint64(s + 1 if searched else 0)
+    classes[c, width + 1] = np.uint64(heads[slot] + 1)
+    heads[slot] = c
+    counts[N_CLASSES] = c + 1
+    return c
 
 
 @njit(cache=True, nogil=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ctrlgen.engine.cfg.kernel_lexer import close
+from ctrlgen.engine.cfg.kernel_lexer import close, outcomes
 from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted
 from ctrlgen.engine.cfg.kernel_store import (
     ACCEPT,
-    AVAILABLE,
     BOUNDS,
     CLASS,
     CLASSES,
@@ -21,10 +20,7 @@ from ctrlgen.engine.cfg.kernel_store import (
     FRESH,
     LIST,
     LISTS,
-    MOVES,
-    N_BOUNDS,
     N_CLOSED,
-    N_OUTCOMES,
     NEED_SCANNER,
     OUT_HIGH,
     OUT_LOW,
@@ -32,7 +28,6 @@ from ctrlgen.engine.cfg.kernel_store import (
     PENDING,
     SCANNER,
     SCANNER_LIST,
-    SCRATCH,
     SHIFT,
     STACKS,
     STATES,
@@ -94,41 +89,6 @@ def may_end(table, s, k):
                 return code
             if accept[out[j], end >> 6] >> np.uint64(end & 63) & np.uint64(1):
                 return np.int64(1)
-    return np.int64(0)
-
-
-@njit(cache=True, nogil=True)
-def outcomes(table, s):
-    """Write the boundaries that lexer state s can come to, each once, to OUTCOMES; 0 or a request."""
-    states, moves, ends = grid(table, STATES), grid(table, MOVES), ints(table, ENDS)
-    counts, result, order = longs(table, COUNTS), ints(table, OUTCOMES), ints(table, SCRATCH)
-    n_bounds, n_states, available = counts[N_BOUNDS], counts[N_CLOSED], ints(table, AVAILABLE)
-    low = counts[N_OUTCOMES]
-    if low + n_bounds > result.shape[0]:
-        return room(OUTCOMES)
-    if n_states > order.shape[0]:
-        return room(SCRATCH)
-    seen, met = np.zeros(n_states, np.bool_), np.zeros(n_bounds, np.bool_)
-    order[0], seen[s] = s, True
-    n, high = np.int64(1), low
-    at = np.int64(0)
-    while at < n:
-        one = order[at]
-        at += 1
-        for i in range(states[one, END_LOW], states[one, END_HIGH]):
-            b = ends[i]
-            if not met[b]:
-                met[b] = True
-                result[high] = b
-                high += 1
-        for byte in range(256):
-            after = (moves[one, byte] >> 1) - 1
-            if available[byte] and after >= 0 and not seen[after]:
-                seen[after] = True
-                order[n] = after
-                n += 1
-    states[s, OUT_LOW], states[s, OUT_HIGH] = low, high
-    counts[N_OUTCOMES] = high
     return np.int64(0)
 
 

@@ -258,46 +258,6 @@ def intern_union(table, buffer, n):
 
 
 @njit(cache=True, nogil=True)
-def intern_class(table, s):
-    """Index of what lexer state s can still become, or a request.
-
-    A class is: the bits of the terminals after which anything may come, those of all terminals, the state if it is
-    the only one of its class (from 1; 0 where states share it), the next class in the bucket. States share a class
-    unless some terminal is only in the second set, for then more than the class decides.
-    """
-    heads, classes, reach = ints(table, CLASS_HEADS), words(table, CLASSES), words(table, REACH)
-    counts, width = longs(table, COUNTS), reach.shape[1]
-    alone = counts[STRICT] == 1
-    for w in range(width // 2):
-        alone = alone or reach[s, w] != reach[s, w + width // 2]
-    h = np.uint64(s if alone else 0)
-    for w in range(width):
-        h = mix(h, reach[s, w])
-    mark = np.uint64(s + 1 if alone else 0)
-    slot = np.int64((h >> np.uint64(7)) % np.uint64(heads.shape[0]))
-    c = np.int64(heads[slot])
-    while c >= 0:
-        same = classes[c, width] == mark
-        for w in range(width):
-            if classes[c, w] != reach[s, w]:
-                same = False
-                break
-        if same:
-            return c
-        c = np.int64(classes[c, width + 1]) - 1
-    c = counts[N_CLASSES]
-    if c >= classes.shape[0]:
-        return room(CLASSES)
-    for w in range(width):
-        classes[c, w] = reach[s, w]
-    classes[c, width] = mark
-    classes[c, width + 1] = np.uint64(heads[slot] + 1)
-    heads[slot] = c
-    counts[N_CLASSES] = c + 1
-    return c
-
-
-@njit(cache=True, nogil=True)
 def verdict(table, s, k):
     """1 if configuration (s, k) can come to an end, 0 if not, 2 if that is not known yet."""
     heads, verdicts = ints(table, VERDICT_HEADS), grid(table, VERDICTS)

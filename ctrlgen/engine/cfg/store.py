@@ -59,7 +59,17 @@ _HEADS = (
 _NEED_SCANNER, NEED_VERDICTS, NEED_BOUNDS = 64, 67, 69
 _N_FRAMES, _N_NODES, _N_ROOT_ENTRIES = 8, 9, 15
 _N_WALKS = range(9, 15)
-N_CLOSED, N_CLASSES, N_VERDICTS, STRICT, PARALLEL, N_UNIONS, N_UNION_MEMBERS, N_JUDGED = 5, 6, 16, 17, 19, 21, 22, 24
+N_CLOSED, N_CLASSES, N_VERDICTS, STRICT, PARALLEL, N_UNIONS, N_UNION_MEMBERS, N_JUDGED, N_OUTCOMES = (
+    5,
+    6,
+    16,
+    17,
+    19,
+    21,
+    22,
+    24,
+    18,
+)
 
 
 class Store:
@@ -194,7 +204,8 @@ class Store:
     def close_again(self) -> None:
         """Let the states that have been closed be closed again, since more is known."""
         counts = self["counts"]
-        counts[N_CLOSED], counts[N_CLASSES] = 0, 0
+        counts[N_CLOSED] = counts[N_CLASSES] = counts[N_OUTCOMES] = 0
+        self["states"][:, 6] = -1
         self["class_heads"][:] = -1
 
     def _grow(self, line: int) -> None:
