@@ -88,13 +88,14 @@ class Completion:
         for _ in range(MAX_STEPS):
             if not heap:
                 return False
-            place: _Place | None = heapq.heappop(heap)[2]
+            place: _Place = heapq.heappop(heap)[2]
             if place in self._ending or self._may_end(*place):
                 if len(self._ending) > _MAX_ENDING:
                     self._ending.clear()
-                while place is not None:
-                    self._ending.add(place)
-                    place = came_from[place]
+                source: _Place | None = place
+                while source is not None:
+                    self._ending.add(source)
+                    source = came_from[source]
                 return True
             for cost, after in self._after(*place):
                 if after not in came_from:
