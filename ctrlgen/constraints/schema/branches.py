@@ -185,7 +185,7 @@ class Branches:
         if facts.keys() == {"required"}:
             return (*ANY[:-1], Object(implies=tuple((name, other) for other in facts["required"])))
         others: tuple[Case, ...] = tuple([case for case in ANY if not isinstance(case, Object)])
-        there = table.meet((Object(required=(name,)),), table.of(goal, seen=seen), pointer)
+        there = table.within((Object(required=(name,)),), goal, seen)
         return (*others, absent(name), *there)
 
     # unevaluated
