@@ -296,6 +296,29 @@ def outcomes(table, s):
 
 
 @njit(cache=True, nogil=True)
+def reached_within(table, s, within, bits):
+    """Set the bits of the terminals that lexer state s can become by the bytes of bool[256] ``within``; 0."""
+    moves, bounds, ends, states = grid(table, MOVES), grid(table, BOUNDS), ints(table, ENDS), grid(table, STATES)
+    n_states = longs(table, COUNTS)[N_STATES]
+    order, seen = np.empty(n_states, np.int32), np.zeros(n_states, np.bool_)
+    order[0], seen[s] = s, True
+    n, at = np.int64(1), np.int64(0)
+    while at < n:
+        one = order[at]
+        at += 1
+        for i in range(states[one, END_LOW], states[one, END_HIGH]):
+            label = np.int64(bounds[ends[i], 0])
+            bits[label >> 6] |= np.uint64(1) << np.uint64(label & 63)
+        for byte in range(256):
+            after = (moves[one, byte] >> 1) - 1
+            if within[byte] and after >= 0 and not seen[after]:
+                seen[after] = True
+                order[n] = after
+                n += 1
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
 def intern_class(table, s):
     """Index of what lexer state s can still become, or a request.
 

@@ -37,6 +37,7 @@ SEARCHED_STATES = 400
 
 _Configurations = tuple[tuple[int, int], ...]
 _MAX_MOVES = 1 << 20
+_BLOCK_BYTES = 1 << 22
 
 
 class GrammarMachine:
@@ -74,6 +75,7 @@ class GrammarMachine:
         self._accepts: dict[int, bool] = {FINISHED: True}
         self._distance: dict[int, int] = {FINISHED: 1}
         self._rows[FINISHED] = self._end_row
+        self._block: list[NDArray[np.uint32]] = []
         self._current = np.empty((4096, 2), np.int32)
         self._after = np.empty((4096, 2), np.int32)
         self._work = np.empty((1 << 16, 2), np.int32)
@@ -183,9 +185,9 @@ class GrammarMachine:
         from ctrlgen.engine.cfg.kernel_mask import mask
 
         with self.lock:
-            if self.store.nbytes > WALK_BYTES:
+            if self.store.walk_bytes > WALK_BYTES:
                 self.store.forget_walks()
-            row = np.zeros(self.vocabulary.words, np.uint32)
+            row = self._new_row()
             for s, k in self._sets[state]:
                 self.store.run(mask, s, k, row, self._work)
             if self.accepts(state):
@@ -199,6 +201,13 @@ class GrammarMachine:
                 if oldest == FINISHED:
                     self._rows[FINISHED] = self._end_row
         return row
+
+    def _new_row(self) -> NDArray[np.uint32]:
+        """A row of zeros out of a block of them, since fresh memory costs more than most masks."""
+        if not self._block:
+            count = max(1, _BLOCK_BYTES // (4 * self.vocabulary.words))
+            self._block = list(np.zeros((count, self.vocabulary.words), np.uint32))
+        return self._block.pop()
 
     def _measure(self, state: int) -> int:
         """Find a text to an end, and note on all states along it how many tokens are left."""

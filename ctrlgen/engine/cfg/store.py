@@ -110,6 +110,7 @@ class Store:
                 shape = (size,) if columns == 0 else (size, widths.get(columns, columns))
                 given[name] = np.full(shape, -1 if name in _HEADS else 0, dtype)
             self.arrays.append(np.ascontiguousarray(given[name], dtype))
+        self._walk_sizes = np.array([28, 16, 4, 4 * vocabulary.words, 16, 4])
         first = _children(trie.nodes)
         self["entries"][: len(first)] = first
         self["counts"][_N_ROOT_ENTRIES] = self["counts"][14] = len(first)
@@ -249,9 +250,9 @@ class Store:
         self["roots"][:] = -1
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(array.nbytes for array in self.arrays)
+    def walk_bytes(self) -> int:
+        """Bytes that what has been computed about the vocabulary takes."""
+        return int(self["counts"][9:15] @ self._walk_sizes)
 
 
 def bytes_to_count_on(vocabulary: Vocabulary, lexer: Lexer) -> NDArray[np.bool_]:
