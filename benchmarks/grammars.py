@@ -68,7 +68,10 @@ class Ours:
         assert constraint.accepts(state)
 
     def known(self, constraint: Any) -> Any:
-        return constraint.renewed()
+        run = constraint.renewed()
+        for array in run.store.arrays:
+            array.sum()  # copied just now: as near to the processor as in a constraint that is in use
+        return run
 
 
 class Guidance:

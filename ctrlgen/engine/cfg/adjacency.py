@@ -64,9 +64,20 @@ class Adjacency:
     def _is_free(self, label: int, duties: int) -> bool:
         if duties == 0:
             return True
+        dead, after = self._dead(duties), self._wanted if label == self.ignored else self._after[label]
         first, all_ = self._harmless(duties)
-        after = self._wanted if label == self.ignored else self._after[label]
-        return all(not wanted & ~self._possible(first, all_, scanner) for scanner, wanted in after.items())
+        for scanner, wanted in after.items():
+            left = wanted & ~self._possible(dead, self._available, scanner)
+            if left and (left & ~self._possible(first, all_, scanner)):
+                return False
+        return True
+
+    def _dead(self, duties: int) -> NDArray[np.bool_]:
+        """bool[256], the bytes with which all duties are met at once."""
+        low, high = self.store["duty_sets"][duties, :2].tolist()
+        rows = self.store["list_rows"][self.store["duties"][low:high]]
+        dead: NDArray[np.bool_] = (rows < 0).all(0) & self._available
+        return dead
 
     def _harmless(self, duties: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """bool[256] twice: the bytes of which the first must be, and all, for the duties to be met."""
@@ -111,7 +122,7 @@ class Adjacency:
                 for bound in self.store["ends"][low:high].tolist():
                     label, duties = self.store["bounds"][bound, :2].tolist()
                     if label == self.ignored:
-                        then = (self._harmless(duties)[0] if duties else self._available) & all_
+                        then = (self._dead(duties) if duties else self._available) & all_
                         for other, bytes_ in self._begun(scanner):
                             known |= self._reach(other, all_) if (bytes_ & then).any() else 0
             self._known[key] = known

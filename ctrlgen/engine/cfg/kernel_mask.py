@@ -232,7 +232,7 @@ def node_of(table, exit_, s):
 
 @njit(cache=True, nogil=True)
 def mask(table, s, k, row, work):
-    """Set the bits of the tokens that may follow configuration (s, k); 0 or a request.
+    """Set the bits of the tokens that may follow configuration (s, k); 1 if there are any, 0 if not, or a request.
 
     work: int32[n, 2], scratch for (node, stack).
     """
@@ -250,7 +250,7 @@ def mask(table, s, k, row, work):
     node = node_of(table, -1, s)
     if node < 0:
         return node
-    strict, wanted = longs(table, COUNTS)[STRICT] == 1, False
+    strict, wanted, some = longs(table, COUNTS)[STRICT] == 1, False, np.int64(0)
     work[0, 0], work[0, 1] = node, k
     top = np.int64(1)
     while top > 0:
@@ -271,6 +271,7 @@ def mask(table, s, k, row, work):
                 wanted = wanted or code == 2
                 if code != 1:
                     continue
+            some = np.int64(1)
             if groups[g, 3] >= 0:
                 r = groups[g, 3]
                 for w in range(row.shape[0]):
@@ -302,7 +303,7 @@ def mask(table, s, k, row, work):
                 if nodes[below, 1] > nodes[below, 0] or nodes[below, 3] > nodes[below, 2]:
                     work[top, 0], work[top, 1] = below, out[j]
                     top += 1
-    return room(NEED_VERDICTS) if wanted else np.int64(0)
+    return room(NEED_VERDICTS) if wanted else some
 
 
 @njit(cache=True, nogil=True)

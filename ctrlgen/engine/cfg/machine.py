@@ -37,7 +37,7 @@ SEARCHED_STATES = 400
 
 _Configurations = tuple[tuple[int, int], ...]
 _MAX_MOVES = 1 << 20
-_BLOCK_BYTES = 1 << 22
+_FIRST_ROWS, _BLOCK_BYTES = 64, 1 << 22
 
 
 class GrammarMachine:
@@ -75,7 +75,9 @@ class GrammarMachine:
         self._accepts: dict[int, bool] = {FINISHED: True}
         self._distance: dict[int, int] = {FINISHED: 1}
         self._rows[FINISHED] = self._end_row
-        self._block: list[NDArray[np.uint32]] = []
+        first = np.empty((_FIRST_ROWS, self.vocabulary.words), np.uint32)
+        first.fill(0)  # touched now, not within the first masks
+        self._block = list(first)
         self._current = np.empty((4096, 2), np.int32)
         self._after = np.empty((4096, 2), np.int32)
         self._work = np.empty((1 << 16, 2), np.int32)
@@ -130,7 +132,7 @@ class GrammarMachine:
     def can_end(self, state: int) -> bool:
         """Whether any text ends legally from ``state``."""
         with self.lock:
-            return self.completion.search(self._sets[state]) is not None
+            return state == FINISHED or any(self.completion.ends(s, k) for s, k in self._sets[state])
 
     @property
     def size(self) -> int:
@@ -185,14 +187,15 @@ class GrammarMachine:
         from ctrlgen.engine.cfg.kernel_mask import mask
 
         with self.lock:
-            if self.store.walk_bytes > WALK_BYTES:
+            if self.store.grown and self.store.walk_bytes > WALK_BYTES:
                 self.store.forget_walks()
-            row = self._new_row()
+            self.store.grown = False
+            row, found = self._new_row(), False
             for s, k in self._sets[state]:
-                self.store.run(mask, s, k, row, self._work)
+                found |= self.store.run(mask, s, k, row, self._work) == 1
             if self.accepts(state):
                 row |= self._end_row
-            if not row.any():
+            elif not found:
                 raise UnsatisfiableError("no token of the vocabulary can continue here")
             row.flags.writeable = False
             self._rows[state] = row

@@ -84,7 +84,7 @@ class Store:
         self.terminals = tables.terminals
         self.judge: Callable[[int, int], bool] | None = None
         self.adjacency: Adjacency | None = None
-        self._judged = 0
+        self._judged, self.grown = 0, False
         words = tables.acceptable.shape[1]
         widths = {-1: words, -5: 2 * words, -2: 2 * words + 2, -3: vocabulary.words}
         trie = vocabulary.trie
@@ -211,7 +211,7 @@ class Store:
 
     def _grow(self, line: int) -> None:
         name, _, _, most = _LINES[line]
-        old = self.arrays[line]
+        self.grown, old = True, self.arrays[line]
         if 2 * len(old) > most:
             raise ComplexityError(f"the grammar needs more than {len(old)} entries of {name}; make it smaller")
         new = np.zeros((2 * len(old), *old.shape[1:]), old.dtype)
