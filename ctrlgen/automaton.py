@@ -8,7 +8,7 @@ Algorithms work on columns merged into byte classes (``classes``, ``columns``); 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctrlgen.errors import ComplexityError
-from ctrlgen.minimal import canonical_order, coarsest_partition, live_states
 from ctrlgen.words import word_graph
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 MAX_STATES = 250_000
 """Default limit on the states of a result; a state takes one kilobyte."""
-
-_CHUNK = 1 << 20  # table entries a product expands at once, to bound its memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,22 +71,24 @@ class Automaton:
             classes: intp[256], class of each byte, all of 0..K-1 in use; by default K is 256 and the classes are bytes.
             minimal: True if no two states are equivalent, which saves looking for them.
         """
+        from ctrlgen.automaton_kernel import spread
+        from ctrlgen.minimal_kernel import canonical
+
         if classes is None:
             columns, classes = _merge_columns(columns)
         else:
             _, first = np.unique(classes, return_index=True)
             order = np.argsort(first)  # breadth-first numbers follow byte order, so columns must
-            columns, classes = columns[:, order], np.argsort(order)[classes]
-        rows: list[list[int]] = columns.tolist()
-        keep = live_states(rows, accepting.tolist())
-        if not keep[0]:
+            columns, classes = np.ascontiguousarray(columns[:, order], dtype=np.int32), np.argsort(order)[classes]
+        kept, number = canonical(columns, accepting * np.uint8(2) + boundary, minimal)
+        if not len(kept):
             return cls.empty()
-        colours = (accepting * 2 + boundary).tolist()
-        class_of = list(range(len(rows))) if minimal else coarsest_partition(rows, colours, keep)
-        order_, number = canonical_order(rows, class_of, keep)
-        numbers = np.array(number, dtype=np.int32)
-        table = np.where(columns[order_] < 0, np.int32(-1), numbers[columns[order_]])
-        return cls(np.ascontiguousarray(table[:, classes]), accepting[order_], boundary[order_])
+        result = cls(spread(columns, kept, number, classes), accepting[kept], boundary[kept])
+        narrow = columns[kept]
+        narrow[narrow >= 0] = number[narrow[narrow >= 0]]
+        narrow, merged = _merge_columns(narrow)
+        result.__dict__["_merged"] = narrow, merged[classes]
+        return result
 
     @classmethod
     def from_strings(cls, strings: Iterable[bytes], *, max_states: int = 4 * MAX_STATES) -> Automaton:
@@ -129,7 +128,7 @@ class Automaton:
     def signature(self) -> str:
         """16 hexadecimal digits, the same for the same language and different for different ones."""
         digest = hashlib.blake2b(digest_size=8)
-        for array in (self.next, self.accepting, self.boundary):
+        for array in (self.columns, self.classes, self.accepting, self.boundary):
             digest.update(array.tobytes())
         return digest.hexdigest()
 
@@ -219,10 +218,11 @@ class Automaton:
             return Automaton.empty()
         size = len(self.next)
         left, right, classes = _joint(self, other)
-        rows = left.tolist() + np.where(right < 0, -1, right + size).tolist()
-        enters = [size if accepting else -1 for accepting in self.accepting.tolist()] + [-1] * len(other.next)
-        accepting = [False] * size + other.accepting.tolist()
-        boundary = self.boundary.tolist() + other.boundary.tolist()
+        rows = np.concatenate((left, np.where(right < 0, np.int32(-1), right + np.int32(size))))
+        enters = np.full(len(rows), -1, np.int32)
+        enters[:size][self.accepting] = size
+        accepting = np.concatenate((np.zeros(size, bool), other.accepting))
+        boundary = np.concatenate((self.boundary, other.boundary))
         return _determinise(rows, enters, [0], accepting, boundary, classes, "concatenation", max_states)
 
     def repeat(self, low: int, high: int | None, *, max_states: int = MAX_STATES) -> Automaton:
@@ -239,21 +239,21 @@ class Automaton:
         copies, size = high or max(low, 1), len(self.next)
         if copies * size > 4 * max_states:
             raise _too_many("repetition", copies * size, max_states)
-        shifts = range(0, copies * size, size)
-        columns: list[list[int]] = self.columns.tolist()
-        rows = [[target + shift if target >= 0 else -1 for target in row] for shift in shifts for row in columns]
-        last = -1 if high is not None else (copies - 1) * size
-        ends = self.accepting.tolist()
-        enters = [
-            (shift + size if shift + size < copies * size else last) if end else -1 for shift in shifts for end in ends
-        ]
-        accepting = [end and copy >= low for copy in range(1, copies + 1) for end in ends]
-        boundary = self.boundary.tolist() * copies
-        start = [0]
+        shifts = np.arange(0, copies * size, size, dtype=np.int32)[:, None, None]
+        columns = self.columns
+        rows = np.where(columns < 0, np.int32(-1), columns + shifts).reshape(copies * size, -1)
+        following = np.append(shifts[1:, 0, 0], -1 if high is not None else (copies - 1) * size)
+        enters = np.where(self.accepting, following[:, None], -1).astype(np.int32).ravel()
+        accepting = (self.accepting & (np.arange(1, copies + 1) >= low)[:, None]).ravel()
+        boundary, start = np.tile(self.boundary, copies), [0]
         if low == 0:  # a state of its own accepts the empty string: the first copy's start may be entered again
             start.append(len(rows))
-            rows.append([-1] * len(columns[0]))
-            enters, accepting, boundary = [*enters, -1], [*accepting, True], [*boundary, True]
+            rows = np.vstack((rows, np.full((1, rows.shape[1]), -1, np.int32)))
+            enters, accepting, boundary = (
+                np.append(enters, np.int32(-1)),
+                np.append(accepting, True),
+                np.append(boundary, True),
+            )
         return _determinise(rows, enters, start, accepting, boundary, self.classes, "repetition", max_states)
 
     def optional(self) -> Automaton:
@@ -270,91 +270,53 @@ def _too_many(what: str, count: int, limit: int) -> ComplexityError:
 
 def _merge_columns(table: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
     """Equal columns merged, in order of their first byte, and the merged column of each byte."""
-    columns = np.ascontiguousarray(table.T)
-    number: dict[bytes, int] = {}
-    classes = np.array([number.setdefault(column.tobytes(), len(number)) for column in columns], dtype=np.intp)
-    _, first = np.unique(classes, return_index=True)
-    return np.ascontiguousarray(table[:, first]), classes
+    from ctrlgen.automaton_kernel import equal_columns
+
+    first, classes = np.unique(equal_columns(np.ascontiguousarray(table, dtype=np.int32)), return_inverse=True)
+    return np.ascontiguousarray(table[:, first], dtype=np.int32), classes
 
 
 def _joint(a: Automaton, b: Automaton) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.intp]]:
     """Both tables over one set of byte classes."""
     pairs = a.classes * 256 + b.classes
     _, first, classes = np.unique(pairs, return_index=True, return_inverse=True)
-    return a.next[:, first], b.next[:, first], classes
+    return a.columns[:, a.classes[first]], b.columns[:, b.classes[first]], classes
 
 
 def _product(a: Automaton, b: Automaton, what: str, max_states: int) -> Automaton:
-    """Reachable pairs of states, -1 standing for "already outside"."""
+    from ctrlgen import automaton_kernel as kernels
+
     left, right, classes = _joint(a, b)
-    # a row of -1 at the end, which index -1 finds, is the state outside
-    left = np.vstack((left, np.full((1, left.shape[1]), -1, dtype=np.int32)))
-    right = np.vstack((right, np.full((1, right.shape[1]), -1, dtype=np.int32)))
-    radix = len(right)
-    number = {-1: -1, radix + 1: 0}
-    codes, todo, rows = [radix + 1], 0, []
-    per_round = max(1, _CHUNK // left.shape[1])
-    while todo < len(codes):
-        frontier = np.array(codes[todo : todo + per_round], dtype=np.int64)
-        todo += len(frontier)
-        x, y = left[frontier // radix - 1].astype(np.int64), right[frontier % radix - 1].astype(np.int64)
-        outside = (x < 0) if what == "difference" else (x < 0) & (y < 0) if what == "union" else (x < 0) | (y < 0)
-        reached, where = np.unique(np.where(outside, -1, (x + 1) * radix + y + 1), return_inverse=True)
-        before = len(number)
-        numbers = [number.setdefault(code, len(number) - 1) for code in reached.tolist()]
-        codes += [code for code, n in zip(reached.tolist(), numbers, strict=True) if n >= before - 1]
-        rows.append(np.array(numbers, dtype=np.int32)[where.reshape(x.shape)])
-        if len(codes) > max_states:
-            raise _too_many(what, len(codes), max_states)
-    pairs = np.array(codes, dtype=np.int64)
-    x, y = pairs // radix - 1, pairs % radix - 1
+    number = {"intersection": kernels.INTERSECTION, "union": kernels.UNION, "difference": kernels.DIFFERENCE}[what]
+    rows, x, y = kernels.product(left, right, number, max_states)
+    if len(x) > max_states:
+        raise _too_many(what, len(x), max_states)
+    # the last ones, which index -1 finds, are those of the state outside
     in_a, in_b = np.append(a.accepting, False)[x], np.append(b.accepting, False)[y]
     accepting = in_a & ~in_b if what == "difference" else in_a | in_b if what == "union" else in_a & in_b
     boundary = np.append(a.boundary, True)[x] & np.append(b.boundary, True)[y]
-    return Automaton.from_table(np.concatenate(rows), accepting, boundary, classes=classes)
+    return Automaton.from_table(rows, accepting, boundary, classes=classes)
 
 
 def _determinise(
-    rows: Sequence[Sequence[int]],
-    enters: Sequence[int],
-    start: Sequence[int],
-    accepting: Sequence[bool],
-    boundary: Sequence[bool],
+    rows: NDArray[np.int32],
+    enters: NDArray[np.int32],
+    start: list[int],
+    accepting: NDArray[np.bool_],
+    boundary: NDArray[np.bool_],
     classes: NDArray[np.intp],
     what: str,
     max_states: int,
 ) -> Automaton:
     """Subset construction where being in state q also means being in ``enters[q]``, unless that is -1."""
-    closed = [_chain(state, enters) for state in range(len(rows))]
-    first = tuple(sorted({q for state in start for q in closed[state]}))
-    number, order, table = {first: 0}, [first], []
-    moves: dict[tuple[int, ...], int] = {}
-    for members in order:
-        row = []
-        for targets in zip(*(rows[q] for q in members), strict=True):
-            reached = moves.get(targets)
-            if reached is None:
-                union = tuple(sorted({q for target in targets if target >= 0 for q in closed[target]}))
-                reached = number.setdefault(union, len(order)) if union else -1
-                if reached == len(order):
-                    order.append(union)
-                moves[targets] = reached
-            row.append(reached)
-        table.append(row)
-        if len(order) > max_states:
-            raise _too_many(what, len(order), max_states)
-    ends = np.array([any(accepting[q] for q in members) for members in order], dtype=bool)
-    whole = np.array([all(boundary[q] for q in members) for members in order], dtype=bool)
-    return Automaton.from_table(np.array(table, dtype=np.int32), ends, whole, classes=classes)
+    from ctrlgen.automaton_kernel import subsets
 
-
-def _chain(state: int, enters: Sequence[int]) -> tuple[int, ...]:
-    """The states that being in ``state`` implies."""
-    reached: list[int] = []
-    while state >= 0 and state not in reached:
-        reached.append(state)
-        state = enters[state]
-    return tuple(reached)
+    table, members, starts = subsets(np.ascontiguousarray(rows), enters, np.array(start, np.int32), max_states)
+    if len(starts) - 1 > max_states:
+        raise _too_many(what, len(starts) - 1, max_states)
+    ends = np.logical_or.reduceat(accepting[members], starts[:-1])
+    whole = np.logical_and.reduceat(boundary[members], starts[:-1])
+    return Automaton.from_table(table, ends, whole, classes=classes)
 
 
 @cache

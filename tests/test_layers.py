@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"errors", "models", "resources"},
     {"vocabulary", "tokenizer", "trie", "cache", "probes"},
-    {"automaton", "minimal", "words"},
+    {"automaton", "automaton_kernel", "minimal_kernel", "words"},
     {"constraint"},
     {"engine"},
     {"grammars"},
@@ -31,7 +31,7 @@ LAYERS = (
 TRANSFORMERS = ("vocabulary", "models*", "processor", "flows*", "testing*")
 """Modules that may import transformers."""
 
-HEAVY = ("engine.*kernel*", "engine.masks*", "processor", "flows*", "testing*")
+HEAVY = ("*_kernel", "engine.*kernel*", "engine.masks*", "processor", "flows*", "testing*")
 """Modules that may import torch, transformers and numba at the top level; elsewhere inside functions."""
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TypeVar
+
+import numpy as np
 
 from ctrlgen.errors import ComplexityError
 from ctrlgen.grammars.regex_escapes import Rules
 from ctrlgen.grammars.regex_lookahead import Conditional
 from ctrlgen.grammars.regex_positions import END, Positions
 from ctrlgen.grammars.regex_reader import NOTHING, Reader
-from ctrlgen.minimal import canonical_order, coarsest_partition, live_states
 
 State = TypeVar("State", bound=Hashable)
 
@@ -124,51 +124,21 @@ def _explore(
     return rows, [accepts(state) for state in order]
 
 
-_FEW = 24
-
-
-def _classes_of_few(rows: list[list[int]], accepting: list[bool]) -> list[int]:
-    """The equivalence class of each state, -1 for those that accept nothing: Moore's refinement, plainly.
-
-    For a few states, as most patterns have, this takes a third of the time of ``coarsest_partition``.
-    """
-    useful = list(accepting)
-    known = -1
-    while known != sum(useful):
-        known = sum(useful)
-        for state in range(len(rows) - 1, -1, -1):
-            useful[state] = useful[state] or any(target >= 0 and useful[target] for target in rows[state])
-    # one more, which index -1 finds: the class of no state
-    class_of = [int(ends) if lives else -1 for ends, lives in zip(accepting, useful, strict=True)] + [-1]
-    live = [(state, itemgetter(*rows[state], -1)) for state, lives in enumerate(useful) if lives]
-    count = 0
-    while True:
-        number: dict[object, int] = {}
-        refined = list(class_of)
-        for state, following in live:
-            refined[state] = number.setdefault((class_of[state], following(class_of)), len(number))
-        if len(number) == count:
-            return refined[:-1]
-        class_of, count = refined, len(number)
-
-
 def _minimal(
     segments: tuple[tuple[int, int, int], ...], rows: list[list[int]], accepting: list[bool]
 ) -> CharacterAutomaton:
-    if len(rows) <= _FEW:
-        class_of = _classes_of_few(rows, accepting)
-        keep = [number >= 0 for number in class_of]
-    else:
-        keep = live_states(rows, accepting)
-        class_of = coarsest_partition(rows, accepting, keep)
-    if not keep[0]:
+    from ctrlgen.minimal_kernel import canonical
+
+    columns = np.array(rows, np.int32).reshape(len(rows), -1)
+    order, number = canonical(columns, np.array(accepting, np.uint8) * np.uint8(2), False)
+    if not len(order):
         return CharacterAutomaton((), ((),), (False,))
-    order, place = canonical_order(rows, class_of, keep)
-    place.append(-1)  # index -1 is a dead move
-    table = [[place[target] for target in rows[state]] for state in order]
+    narrow = columns[order]
+    narrow[narrow >= 0] = number[narrow[narrow >= 0]]
+    table: list[list[int]] = narrow.T.tolist()
     # classes that no state tells apart are one; those that lead nowhere are none
-    number: dict[tuple[int, ...], int] = {(-1,) * len(order): -1}
-    merged = [number.setdefault(column, len(number) - 1) for column in zip(*table, strict=True)]
+    known: dict[tuple[int, ...], int] = {(-1,) * len(order): -1}
+    merged = [known.setdefault(tuple(column), len(known) - 1) for column in table]
     joined: list[tuple[int, int, int]] = []
     for first, last, column in segments:
         if merged[column] < 0:
@@ -177,6 +147,6 @@ def _minimal(
             joined[-1] = (joined[-1][0], last, merged[column])
         else:
             joined.append((first, last, merged[column]))
-    columns = list(number)[1:]
-    narrowed = tuple(zip(*columns, strict=True)) if columns else ((),) * len(order)
-    return CharacterAutomaton(tuple(joined), narrowed, tuple(accepting[state] for state in order))
+    kept = list(known)[1:]
+    narrowed = tuple(zip(*kept, strict=True)) if kept else ((),) * len(order)
+    return CharacterAutomaton(tuple(joined), narrowed, tuple([accepting[state] for state in order.tolist()]))

@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from ctrlgen.errors import ComplexityError, CtrlgenError, RegexError
 from ctrlgen.grammars.characters import character_set, ecma_class
 from ctrlgen.grammars.regex import compile_regex
-from ctrlgen.grammars.regex_subsets import _classes_of_few
 from ctrlgen.grammars.regex_syntax import Characters, parse_regex
-from ctrlgen.minimal import coarsest_partition
 
 ALPHABET = "ab\n_ B"
 TEXTS = ["".join(letters) for length in range(5) for letters in product(ALPHABET, repeat=length)]
@@ -295,26 +293,3 @@ def test_limits_name_the_option() -> None:
         compile_regex("(a|b)*a(a|b){10}", max_states=100)
     with pytest.raises(ComplexityError, match="max_states=100"):
         compile_regex("é{40}[^é]{40}", max_states=100)
-
-
-@st.composite
-def small_tables(draw: st.DrawFn) -> tuple[list[list[int]], list[bool]]:
-    """States reachable from 0, and whether they accept."""
-    size, width = draw(st.integers(1, 8)), draw(st.integers(0, 3))
-    rows = draw(
-        st.lists(st.lists(st.integers(-1, size - 1), min_size=width, max_size=width), min_size=size, max_size=size)
-    )
-    return rows, draw(st.lists(st.booleans(), min_size=size, max_size=size))
-
-
-@settings(max_examples=200, deadline=None)
-@given(small_tables())
-def test_the_plain_partition_is_the_coarsest(table: tuple[list[list[int]], list[bool]]) -> None:
-    rows, accepting = table
-    keep = [useful >= 0 for useful in _classes_of_few(rows, accepting)]
-    can_end = list(accepting)
-    for _ in rows:
-        can_end = [end or any(t >= 0 and can_end[t] for t in row) for end, row in zip(can_end, rows, strict=True)]
-    assert keep == can_end
-    pairs = set(zip(_classes_of_few(rows, accepting), coarsest_partition(rows, accepting, keep), strict=True))
-    assert len(pairs) == len({few for few, _ in pairs}) == len({other for _, other in pairs})

@@ -6,6 +6,8 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from ctrlgen.automaton import Automaton
 from ctrlgen.constraints.schema.plans import ArrayPlan, Lexeme, ObjectPlan, Texts
 from ctrlgen.engine.containers import Between, Members, Others, Slot
@@ -218,8 +220,16 @@ def quoted(name: str, ensure_ascii: bool) -> bytes:
 @lru_cache(256)
 def numbered(classes: tuple[Automaton, ...]) -> Automaton:
     """The names of all classes (with their closing quotes), each with the number of its class behind it."""
-    parts = [names.then(Automaton.from_strings([bytes([number])])) for number, names in enumerate(classes)]
-    union = parts[0]
-    for part in parts[1:]:
-        union = union | part
+    union = _ended(classes[0], 0)
+    for number, names in enumerate(classes[1:], 1):
+        union = union | _ended(names, number)
     return union
+
+
+def _ended(names: Automaton, number: int) -> Automaton:
+    """The names, which end with a quote and so in one state, with one byte more."""
+    size = len(names.next)
+    table = np.vstack((names.next, np.full((1, 256), -1, np.int32)))
+    table[:size][names.accepting, number] = size
+    boundary = np.append(names.boundary, True)
+    return Automaton.from_table(table, np.arange(size + 1) == size, boundary, minimal=True)

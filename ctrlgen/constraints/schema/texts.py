@@ -139,14 +139,13 @@ def closed(content: Automaton) -> Automaton:
     States differ in the quote where they differed in accepting, so they stay minimal; the new one is a leaf, which is
     met first from the first state that accepts, and all later states move up by one.
     """
+    from ctrlgen.automaton_kernel import with_end
+
     quote, size = ord('"'), len(content.next)
     first = int(content.accepting.argmax())
     place = 1 + max(int(content.next[:first].max(initial=0)), int(content.next[first, :quote].max(initial=0)))
-    moved = content.next + (content.next >= place)
-    moved[content.accepting, quote] = place
-    table = np.insert(moved, place, np.int32(-1), axis=0)
-    accepting = np.arange(size + 1) == place
-    return Automaton(table.astype(np.int32), accepting, np.insert(content.boundary, place, True))
+    table = with_end(content.next, content.accepting, quote, place)
+    return Automaton(table, np.arange(size + 1) == place, np.insert(content.boundary, place, True))
 
 
 @lru_cache(256)

@@ -1,4 +1,4 @@
-"""What makes an automaton canonical: live states, the coarsest partition, breadth-first numbers.
+"""What makes an automaton canonical, in plain Python: live states, the coarsest partition, breadth-first numbers.
 
 Plain Python over lists, because the tables are small and the loops short: a chain of 2,500 states needs 2,500 rounds
 of refinement, each touching one state. Dead moves are -1 throughout.
