@@ -79,10 +79,10 @@ def product(left, right, what, limit):
         for k in range(width):
             a = np.int64(left[x, k]) if x >= 0 else np.int64(-1)
             b = np.int64(right[y, k]) if y >= 0 else np.int64(-1)
-            if a < 0 and (what != UNION or b < 0) or (b < 0 and what == INTERSECTION):
+            if (a < 0 and (what != UNION or b < 0)) or (b < 0 and what == INTERSECTION):
                 rows[here, k] = -1
             else:
-                rows[here, k], table, codes, n = _numbered(table, codes, n, (max(a, -1) + 1) * radix + max(b, -1) + 1)
+                rows[here, k], table, codes, n = _numbered(table, codes, n, (a + 1) * radix + b + 1)
         here += 1
     first, second = np.empty(n, np.int32), np.empty(n, np.int32)
     for i in range(n):

@@ -177,8 +177,8 @@ def _settle_finite(columns, colours, keep, starts, sources, class_of):
 def _mark(parts, ranges, touched, element):
     """Move an element to the marked ones, which come first in its set.
 
-    parts: int32[3, E], the elements set by set, the place of each, its set; ranges: int32[3, sets], the first place of
-    a set, the one past its last, how many are marked; touched: int32[sets + 1], sets with marks, the last says how many.
+    parts: int32[3, E], the elements set by set, the place of each, its set; ranges: int32[3, sets], of each set the
+    first place, the one past its last, how many are marked; touched: int32[sets + 1], sets with marks, and how many.
     """
     s, i = parts[2, element], parts[1, element]
     j = ranges[0, s] + ranges[2, s]
