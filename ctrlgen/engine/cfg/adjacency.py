@@ -65,12 +65,11 @@ class Adjacency:
         if duties == 0:
             return True
         dead, after = self._dead(duties), self._wanted if label == self.ignored else self._after[label]
+        left = {scanner: wanted & ~self._possible(dead, self._available, scanner) for scanner, wanted in after.items()}
+        if not any(left.values()):
+            return True
         first, all_ = self._harmless(duties)
-        for scanner, wanted in after.items():
-            left = wanted & ~self._possible(dead, self._available, scanner)
-            if left and (left & ~self._possible(first, all_, scanner)):
-                return False
-        return True
+        return all(not bits & ~self._possible(first, all_, scanner) for scanner, bits in left.items() if bits)
 
     def _dead(self, duties: int) -> NDArray[np.bool_]:
         """bool[256], the bytes with which all duties are met at once."""
