@@ -167,23 +167,10 @@ class Automaton:
         """
         if self.is_empty:
             raise ValueError("the empty language has no shortest string")
-        came_from: dict[int, tuple[int, int]] = {0: (-1, -1)}
-        order = [0]
-        goal = -1
-        for state in order:
-            if self.accepting[state]:
-                goal = state
-                break
-            targets, first = np.unique(self.next[state], return_index=True)
-            for byte, target in sorted(zip(first.tolist(), targets.tolist(), strict=True)):
-                if target >= 0 and target not in came_from:
-                    came_from[target] = (state, byte)
-                    order.append(target)
-        path: list[int] = []
-        while goal != 0:
-            goal, byte = came_from[goal]
-            path.append(byte)
-        return bytes(reversed(path))
+        from ctrlgen.automaton_kernel import shortest
+
+        _, first = np.unique(self.classes, return_index=True)
+        return bytes(first[shortest(self.columns, self.accepting)].tolist())
 
     # Algebra
 

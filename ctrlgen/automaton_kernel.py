@@ -249,3 +249,99 @@ def with_end(table, accepting, byte, place):
             row[byte] = place
     result[place] = -1
     return result
+
+
+@kernel
+def shortest(columns, accepting):
+    """The columns of the shortest way from state 0 to acceptance, the first in order; empty if there is none."""
+    size, width = columns.shape
+    before, by = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
+    order, n, here = np.zeros(size, np.int32), 1, 0
+    while here < n and not accepting[order[here]]:
+        for k in range(width):
+            target = columns[order[here], k]
+            if target > 0 and by[target] < 0:
+                before[target], by[target], order[n] = order[here], k, target
+                n += 1
+        here += 1
+    length = 0
+    state = order[here] if here < n else np.int32(0)
+    while before[state] >= 0:
+        state = before[state]
+        length += 1
+    path = np.empty(length, np.int32)
+    state = order[here] if here < n else np.int32(0)
+    for i in range(length - 1, -1, -1):
+        path[i], state = by[state], before[state]
+    return path
+
+
+@kernel
+def endings(columns, sizes, accepting, limit):
+    """How many strings lead from each state to acceptance: at most ``limit``; -1 where they have no end.
+
+    sizes: int64[K], bytes of each class. All states must be live.
+    """
+    size, width = columns.shape
+    starts = np.zeros(size + 1, np.int64)
+    waiting = np.zeros(size, np.int64)
+    for state in range(size):
+        for k in range(width):
+            if columns[state, k] >= 0:
+                starts[columns[state, k] + 1] += 1
+                waiting[state] += 1
+    for state in range(size):
+        starts[state + 1] += starts[state]
+    sources, filled = np.empty(starts[size], np.int32), starts.copy()
+    for state in range(size):
+        for k in range(width):
+            if columns[state, k] >= 0:
+                sources[filled[columns[state, k]]] = state
+                filled[columns[state, k]] += 1
+    found = np.full(size, -1, np.int64)
+    todo, n, here = np.empty(size, np.int32), 0, 0
+    for state in range(size):
+        if waiting[state] == 0:
+            todo[n] = state
+            n += 1
+    while here < n:
+        state = todo[here]
+        total = np.int64(accepting[state])
+        for k in range(width):
+            if columns[state, k] >= 0:
+                total += sizes[k] * found[columns[state, k]]
+        found[state] = min(total, limit)
+        for j in range(starts[state], starts[state + 1]):
+            waiting[sources[j]] -= 1
+            if waiting[sources[j]] == 0:
+                todo[n] = sources[j]
+                n += 1
+        here += 1
+    return found
+
+
+@kernel
+def lengths(columns, sizes, accepting, count, longest):
+    """The lengths of the ``count`` shortest strings, fewer if there are fewer of less than ``longest`` bytes."""
+    size, width = columns.shape
+    most = np.int64(1) << 32
+    ways, following = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    found, n, length, some = np.empty(count, np.int64), 0, 0, True
+    ways[0] = 1
+    while some and n < count and length < longest:
+        some = False
+        following[:] = 0
+        for state in range(size):
+            if ways[state] > 0:
+                if accepting[state]:
+                    for _ in range(min(ways[state], count - n)):
+                        found[n] = length
+                        n += 1
+                for k in range(width):
+                    target = columns[state, k]
+                    if target >= 0:
+                        following[target] = min(following[target] + ways[state] * sizes[k], most)
+                        some = True
+        ways, following = following, ways
+        length += 1
+    return found[:n]

@@ -126,15 +126,15 @@ class DistinctStrings:
 
     def __init__(self, content: Automaton, least: int, most: int | None, pointer: str) -> None:
         counts = endings(content, MAX_STRINGS + 1)
-        if any(count == MAX_STRINGS + 1 for count in counts):
+        if (counts > MAX_STRINGS).any():
             most = MAX_STRINGS if most is None else min(most, MAX_STRINGS)
             if least > MAX_STRINGS:
                 raise ComplexityError(
                     f"#{pointer}/minItems: of strings that run out, at most {MAX_STRINGS} different ones can be "
                     f"remembered (a fixed limit), not {least}; use a smaller minItems"
                 )
-        elif counts[0] is not None:
-            most = counts[0] if most is None else min(most, counts[0])
+        elif counts[0] >= 0:
+            most = int(counts[0]) if most is None else min(most, int(counts[0]))
         if least > MAX_LEAST:
             raise ComplexityError(f"#{pointer}/minItems: more than {MAX_LEAST} different strings (a fixed limit)")
         self.content, self.least, self.most = content, least, most

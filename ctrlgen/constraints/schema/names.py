@@ -13,7 +13,9 @@ from ctrlgen.errors import ComplexityError
 from ctrlgen.grammars.lowering import json_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import NDArray
 
 MAX_CLASSES = 64
 """Most classes of names that may be told apart in one object."""
@@ -87,81 +89,39 @@ def without(names: Automaton, taken: Iterable[str]) -> Automaton:
 
 def finite(names: Automaton, limit: int = MAX_FINITE) -> list[str] | None:
     """The names of a class, None if they are more than ``limit``."""
+    if not 0 <= int(endings(names, limit + 1)[0]) <= limit:
+        return None
     texts: list[bytes] = []
     todo = [(0, b"")]
-    work = 0
-    rows: Sequence[Sequence[int]] = names.next.tolist()
-    size = len(rows)
     while todo:
         state, text = todo.pop()
-        work += 1
-        if len(text) >= size or work > 64 * limit:
-            return None  # a state was met twice: there is a loop
         if names.accepting[state]:
             texts.append(text)
-            if len(texts) > limit:
-                return None
-        todo += [(target, text + bytes((byte,))) for byte, target in enumerate(rows[state]) if target >= 0]
+        row = names.next[state]
+        todo += [(int(row[byte]), text + bytes((byte,))) for byte in np.flatnonzero(row >= 0).tolist()]
     return [json.loads(b'"' + text + b'"') for text in sorted(texts)]
 
 
 def has_loop(names: Automaton) -> bool:
-    """Whether there are names without end: every state of a trimmed automaton lies on the way to an end."""
-    targets = [set(row) - {-1} for row in names.columns.tolist()]
-    if any(state in row for state, row in enumerate(targets)):
-        return True
-    incoming = [0] * len(targets)
-    for row in targets:
-        for target in row:
-            incoming[target] += 1
-    todo = [state for state, count in enumerate(incoming) if count == 0]
-    for state in todo:
-        for target in targets[state]:
-            incoming[target] -= 1
-            if incoming[target] == 0:
-                todo.append(target)
-    return len(todo) < len(targets)
+    """Whether there are names without end."""
+    return bool(endings(names, 1)[0] < 0)
 
 
-def endings(names: Automaton, limit: int) -> list[int | None]:
-    """How many strings lead from each state to acceptance: at most ``limit``; None where they have no end."""
-    targets = [[target for target in row if target >= 0] for row in names.columns.tolist()]
-    sizes = np.bincount(names.classes, minlength=names.columns.shape[1]).tolist()
-    sources: list[list[int]] = [[] for _ in targets]
-    for state, row in enumerate(targets):
-        for target in row:
-            sources[target].append(state)
-    found: list[int | None] = [None] * len(targets)
-    waiting = list(map(len, targets))
-    todo = [state for state, count in enumerate(waiting) if not count]
-    for state in todo:
-        total = int(names.accepting[state])
-        for size, target in zip(sizes, names.columns[state].tolist(), strict=True):
-            total += size * (found[target] or 0) if target >= 0 else 0
-        found[state] = min(total, limit)
-        for source in sources[state]:
-            waiting[source] -= 1
-            if not waiting[source]:
-                todo.append(source)
-    return found
+def endings(names: Automaton, limit: int) -> NDArray[np.int64]:
+    """int64[S], how many strings lead from each state to acceptance: at most ``limit``; -1 where they have no end."""
+    from ctrlgen.automaton_kernel import endings
+
+    return endings(names.columns, _sizes(names), names.accepting, limit)  # type: ignore[no-any-return]
 
 
 def lengths_of(names: Automaton, count: int) -> list[int]:
     """The lengths in bytes of the ``count`` shortest names, fewer if there are fewer."""
-    found: list[int] = []
-    rows = names.columns
-    sizes = np.bincount(names.classes, minlength=rows.shape[1])
-    ways = {0: 1}
-    length = 0
-    while ways and len(found) < count and length < 4_096:
-        ends = sum(number for state, number in ways.items() if names.accepting[state])
-        found += [length] * min(ends, count - len(found))
-        following: dict[int, int] = {}
-        for state, number in ways.items():
-            for column, target in enumerate(rows[state].tolist()):
-                if target >= 0:
-                    more = following.get(target, 0) + number * int(sizes[column])
-                    following[target] = min(more, 1 << 40)
-        ways = following
-        length += 1
+    from ctrlgen.automaton_kernel import lengths
+
+    found: list[int] = lengths(names.columns, _sizes(names), names.accepting, count, 4_096).tolist()
     return found
+
+
+def _sizes(names: Automaton) -> NDArray[np.int64]:
+    """The number of bytes of each class."""
+    return np.bincount(names.classes, minlength=names.columns.shape[1])
