@@ -109,7 +109,7 @@ class Grammar:
     Args:
         text: the grammar.
         syntax: "lark" for Lark's language, "gbnf" for llama.cpp's.
-        start: the rule that a text must match.
+        start: the rule that a text must match; "start" by default, "root" in GBNF.
         lexer: for Lark how a text is cut into terminals, with the meaning each has there: "contextual" and "basic" as
             in Lark's LALR parser, "dynamic" as in its Earley parser. GBNF has no lexer.
 
@@ -120,10 +120,12 @@ class Grammar:
 
     text: str
     syntax: Literal["lark", "gbnf"] = "lark"
-    start: str = "start"
+    start: str | None = None
     lexer: Literal["contextual", "basic", "dynamic"] = "contextual"
 
     def __post_init__(self) -> None:
+        if self.start is None:
+            object.__setattr__(self, "start", "root" if self.syntax == "gbnf" else "start")
         if not isinstance(self.text, str) or not isinstance(self.start, str):
             raise InputError("a grammar and the name of its start rule must be strings")
         if self.syntax not in ("lark", "gbnf"):
@@ -134,7 +136,7 @@ class Grammar:
 
     def rules(self) -> Rules:
         """The grammar in plain rules."""
-        return _rules(self.text, self.syntax, self.start, self.lexer)
+        return _rules(self.text, self.syntax, self.start or "start", self.lexer)
 
     def compile(self, vocabulary: Vocabulary) -> Constraint:
         """The constraint over ``vocabulary``.

@@ -73,6 +73,8 @@ def test_equal_grammars_share_a_constraint() -> None:
     assert pickle.loads(pickle.dumps(spec)) == spec
     assert spec.compile(MIXED) is cg.Grammar(LISTS).compile(MIXED)
     assert spec.parse("[1]") == "[1]"
+    assert spec == cg.Grammar(LISTS, start="start")
+    assert cg.Grammar('root ::= "a"', syntax="gbnf").start == "root"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_equal_grammars_share_a_constraint() -> None:
         ({"syntax": "bnf"}, "syntax must be"),
         ({"lexer": "fast"}, "lexer must be"),
         ({"text": b"start: x"}, "must be strings"),
-        ({"start": None}, "must be strings"),
+        ({"start": 3}, "must be strings"),
     ],
 )
 def test_wrong_arguments(options: dict[str, object], message: str) -> None:
@@ -109,7 +111,7 @@ def test_laws(text: str, lexer: str) -> None:
 
 def test_laws_of_gbnf() -> None:
     text = 'root ::= "[" (item (", "? item)*)? "]"\nitem ::= [0-9]+ | root | "\\"" [^"\\n]{0,3} "\\""'
-    c = cg.Grammar(text, syntax="gbnf", start="root").compile(MIXED)
+    c = cg.Grammar(text, syntax="gbnf").compile(MIXED)
     check_laws(c, texts=["[[12, 1]]", '["a"]', '["\u00e9a"]'], max_states=150)
 
 
@@ -135,7 +137,7 @@ RULES = [
 
 @pytest.mark.parametrize(("text", "right"), RULES, ids=[text[:30] for text, _ in RULES])
 def test_gbnf_by_enumeration(text: str, right: object) -> None:
-    c = cg.Grammar(text, syntax="gbnf", start="root").compile(MIXED)
+    c = cg.Grammar(text, syntax="gbnf").compile(MIXED)
     every = [""]
     for one in every:
         if len(one) < 8:
