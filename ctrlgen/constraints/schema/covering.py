@@ -11,11 +11,15 @@ from ctrlgen.errors import ComplexityError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctrlgen.automaton import Automaton
     from ctrlgen.constraints.schema.facts import Goal
     from ctrlgen.constraints.schema.members import Members, Ways
 
 MAX_STATES = 50_000
 """Most sets of members looked at where members imply others or fulfil demands."""
+
+MAX_COUNT = 1_000_000
+"""Most members that an object may have to have beside the known ones."""
 
 _PRINTED = 93  # printable ASCII without the quote and the backslash
 
@@ -92,9 +96,18 @@ def _other_costs(members: Members, lookup: Callable[[Goal], int | None], count: 
     for names, ways in members.others:
         cost = _cheapest(ways, lookup)
         if cost is not None:
-            lengths = free_lengths(members.lengths, count) if names is None else lengths_of(names, count)
+            lengths = _free(members, names, count)
             found += [length + cost + 4 for length in lengths]
     return found
+
+
+def _free(members: Members, names: Automaton | None, count: int) -> list[int]:
+    """The lengths of ``count`` short names of a class, which may hold the known ones too; fewer if there are fewer."""
+    if count > MAX_COUNT:
+        raise ComplexityError(f"an object needs {count} members; the limit is {MAX_COUNT} (fixed)")
+    if names is None:
+        return free_lengths(members.lengths, count)
+    return lengths_of(names, count + len(members.names))[-count:] if count else []
 
 
 def free_lengths(taken: tuple[int, ...], count: int) -> list[int]:
@@ -162,7 +175,7 @@ def _other_ways(members: Members, lookup: Callable[[Goal], int | None]) -> list[
     found: dict[int, int] = {}
     count = members.least + members.wanted.bit_count() + 1
     for names, ways in members.others:
-        lengths = free_lengths(members.lengths, count) if names is None else lengths_of(names, count)
+        lengths = _free(members, names, count)
         for goal, bits in ways:
             value = lookup(goal)
             if value is not None and lengths:

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 from ctrlgen.constraints.schema.identifiers import PRIVATE, UCS, identifier, ipv6
 from ctrlgen.constraints.schema.mailboxes import domain, mailbox
+from ctrlgen.constraints.schema.stored import stored
 from ctrlgen.grammars.lowering import coding_of, lower
 from ctrlgen.grammars.regex import compile_regex
 
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from ctrlgen.grammars.characters import CharacterSet
     from ctrlgen.grammars.lowering import Escapes
     from ctrlgen.grammars.regex_subsets import CharacterAutomaton
+
+VERSION = 1
+"""To be raised with every change to the language of a format, for automata on disk."""
 
 MAX_STATES = 20_000
 
@@ -152,14 +156,28 @@ FORMAT_NAMES = frozenset((*FORMATS, *_WRITTEN))
 """All names that ``format_automaton`` knows."""
 
 
+ASCII_FORMATS = (
+    FORMAT_NAMES
+    - {"idn-email", "iri", "iri-reference", "uri-template", "json-pointer", "regex"}
+    - {"relative-json-pointer"}
+)
+"""Formats whose characters are ASCII, none of which needs an escape."""
+
+
 @lru_cache(2 * len(FORMAT_NAMES))
 def format_automaton(name: str, escapes: Escapes) -> Automaton:
-    """The content (between the quotes) of JSON strings of a format.
+    """The content (between the quotes) of JSON strings of a format; kept on disk.
 
     Args:
         name: one of FORMAT_NAMES.
         escapes: "all" spellings of a character, or one "canonical" one, as for ``compile_regex``.
     """
+    pattern = FORMATS.get(name, "")
+    return stored(f"format {VERSION} {name} {escapes} {pattern}", lambda: built(name, escapes))
+
+
+def built(name: str, escapes: Escapes) -> Automaton:
+    """The same, not from the disk."""
     if name in _WRITTEN:
         return lower(_WRITTEN[name](), coding_of(json=True, escapes=escapes), MAX_STATES)
     return compile_regex(FORMATS[name], dialect="ecma", search=True, json=True, escapes=escapes, max_states=MAX_STATES)

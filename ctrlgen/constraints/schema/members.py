@@ -162,10 +162,12 @@ class _Resolver:
         if len(automata) < len(parts):
             yield None, ways
             return
-        names = without(reduce(Automaton.union, automata), known)
-        if names.is_empty:
-            return
+        names = reduce(Automaton.union, automata)
         ends = not has_loop(names)
+        if ends:  # else the known names among them may stay: they are not read as others
+            names = without(names, known)
+            if names.is_empty:
+                return
         listed = finite(names) if ends else None
         if listed is not None:
             known.update(dict.fromkeys(listed))

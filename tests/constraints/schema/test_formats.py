@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctrlgen.constraints.schema.formats import ANNOTATION_FORMATS, FORMAT_NAMES, format_automaton
+from ctrlgen.constraints.schema.formats import ANNOTATION_FORMATS, FORMAT_NAMES, built, format_automaton
 from ctrlgen.grammars.regex import compile_regex
 
 # RFC 3986 appendix A and RFC 3987 section 2.2, each rule a regular expression
@@ -197,3 +197,10 @@ def test_regexes_compile(text: str) -> None:
     if matches("regex", text):
         compile_regex(text, dialect="ecma")
         re.compile(text)
+
+
+@pytest.mark.parametrize("name", sorted(FORMAT_NAMES))
+def test_what_is_kept_on_disk_is_what_would_be_built(name: str) -> None:
+    format_automaton(name, "canonical")
+    format_automaton.cache_clear()
+    assert format_automaton(name, "canonical").signature == built(name, "canonical").signature
