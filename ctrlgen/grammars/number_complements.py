@@ -16,26 +16,68 @@ from ctrlgen.grammars.digits import DEAD, DigitStates
 from ctrlgen.grammars.multiples import decimal_places, exact_step, multiples
 from ctrlgen.grammars.numbers import MAX_DIGITS, Bound, number
 
+SIGNIFICANT = 15
+"""Decimal digits that a float tells apart."""
+
 MAX_TEXTS = 200_000
 """Most spellings of excluded values."""
 
 
 def non_integer(max_digits: int = 20, max_fraction: int = 20) -> Automaton:
-    """Numbers with a fraction that is not zero.
+    """Numbers with a fraction that is not zero, nor so small or near 1 that a float reads them as an integer.
 
     Args:
         max_digits: most digits before the point.
         max_fraction: most digits after the point.
     """
     states = DigitStates()
-    nonzero = zero = DEAD  # the states after some digits behind the point
-    for digits in range(max_fraction, -1, -1):
-        zero = states.add(False, (zero, *[nonzero] * 9))
-        if digits:
-            nonzero = states.add(True, (nonzero,) * 10)
-    alone = whole = states.add(False, point=zero)
-    for _ in range(max_digits - 1):
-        whole = states.add(False, (whole,) * 10, point=zero)
+    free = [states.add(True)]  # by the number of digits that may follow
+    for _ in range(max_fraction):
+        free.append(states.add(True, (free[-1],) * 10))
+
+    def point(before: int) -> int:
+        """The state after the point: zeros and nines alone may fill only the digits that a float tells apart."""
+        window = max_fraction if not before else max(SIGNIFICANT - before, 0)
+        zero, nine = DEAD, states.add(True)
+        for left in range(max(max_fraction - window, 0), max_fraction):
+            then = free[left]
+            if max_fraction - left <= SIGNIFICANT - before:
+                after, nine = nine, states.add(True, (*[then] * 9, nine))
+            else:
+                after = then
+            zero = states.add(False, (zero, *[then] * 8, after))
+        return zero
+
+    alone, whole = states.add(False, point=point(0)), DEAD
+    for digits in range(max_digits, 0, -1):
+        whole = states.add(False, (whole,) * 10, point=point(digits))
+    first = (alone, *[whole] * 9)
+    return states.automaton(states.add(False, first, minus=states.add(False, first)))
+
+
+def told_apart(max_digits: int = 20, max_fraction: int = 20) -> Automaton:
+    """Numbers with so few digits after the point that no two of them are read as the same float.
+
+    A float tells 15 significant digits apart, so that 1e15 + 0.1 is none of these, and a reader may take it for an
+    integer. Integers may have any number of digits.
+
+    Args:
+        max_digits: most digits before the point.
+        max_fraction: most digits after the point.
+    """
+    states = DigitStates()
+    behind = [states.add(True)]  # by the number of digits that may follow
+    for _ in range(max(SIGNIFICANT, max_fraction)):
+        behind.append(states.add(True, (behind[-1],) * 10))
+    small = states.add(True)  # after zeros only
+    for left in range(1, max_fraction):
+        small = states.add(True, (small, *[behind[min(left, SIGNIFICANT) - 1]] * 9))
+    point = states.add(False, (small, *[behind[min(max_fraction, SIGNIFICANT) - 1]] * 9)) if max_fraction else DEAD
+    alone, whole = states.add(True, point=point), DEAD
+    for digits in range(max_digits, 0, -1):
+        left = min(SIGNIFICANT - digits, max_fraction)
+        point = states.add(False, (behind[left - 1],) * 10) if left > 0 else DEAD
+        whole = states.add(True, (whole,) * 10, point=point)
     first = (alone, *[whole] * 9)
     return states.automaton(states.add(False, first, minus=states.add(False, first)))
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctrlgen.errors import ComplexityError, SpecificationError
-from ctrlgen.grammars.number_complements import non_integer, not_multiple, number_except
+from ctrlgen.grammars.number_complements import non_integer, not_multiple, number_except, told_apart
 from ctrlgen.grammars.numbers import integer, number
 
 CANONICAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
@@ -209,3 +209,39 @@ def test_bounds_are_finite(bound: float | Decimal) -> None:
 def test_bounds_have_a_length_limit() -> None:
     with pytest.raises(ComplexityError, match="1000 digits"):
         number(high=Decimal("1E+5000"))
+
+
+def test_a_float_tells_non_integers_from_integers() -> None:
+    automaton = non_integer(20, 20)
+    accepted = 0
+    for before in range(21):
+        for text in (f"{zeros}{last}{more}" for zeros in _RUNS for last in ("1", "9", "5") for more in ("", "0", "9")):
+            number = ("3" * before or "0") + "." + text[:20]
+            if automaton.matches(number.encode()):
+                accepted += 1
+                assert not float(number).is_integer(), number
+            elif len(text) + before <= 15:
+                assert float(number).is_integer(), number
+    assert accepted > 500
+    assert automaton.matches(b"0.30000000000000004")
+    assert automaton.matches(b"-12.30000000000000004")
+
+
+_RUNS = [digit * length for digit in "09" for length in range(20)]
+
+
+def test_numbers_that_floats_tell_apart() -> None:
+    automaton = told_apart(20, 20)
+    for text in (
+        "0.1",
+        "-0.00000000000000000001",
+        "0.00000123456789012345",
+        "12345678901234567890",
+        "1.12345678901234",
+    ):
+        assert automaton.matches(text.encode()), text
+    for text in ("1.123456789012345", "100000000000000.1", "0.01234567890123456789", "1.", "01", "1e5"):
+        assert not automaton.matches(text.encode()), text
+    assert told_apart(3, 2).matches(b"123.45")
+    assert not told_apart(3, 2).matches(b"0.123")
+    assert not told_apart(3, 0).matches(b"0.1")

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from ctrlgen.grammars.number_complements import non_integer, not_multiple, number_except
+from ctrlgen.grammars.number_complements import non_integer, not_multiple, number_except, told_apart
 from ctrlgen.grammars.numbers import integer, number
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ def _automaton(shape: Number, max_digits: int, zeros: int) -> Automaton:
         found = found & not_multiple(step, max_digits, max_digits)
     if shape.excluded:
         found = found & number_except(shape.excluded, max_digits, max_digits)
+    if not shape.whole and (shape.off or shape.excluded):
+        found = found & told_apart(max_digits, max_digits)
     return found
 
 

@@ -112,8 +112,8 @@ class Other:
     """Members whose names are not those of slots.
 
     Args:
-        names: canonical content with the closing quote; names of slots may be among them, and are not meant. None for every
-            name that is no slot's.
+        names: canonical content with the closing quote; names of slots may be among them, and are not meant. None for
+            every name that is no slot's.
         ways: as for a slot.
     """
 
