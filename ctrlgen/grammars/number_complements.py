@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from ctrlgen.automaton import Automaton
 from ctrlgen.errors import ComplexityError, SpecificationError
@@ -55,6 +56,7 @@ def non_integer(max_digits: int = 20, max_fraction: int = 20) -> Automaton:
     return states.automaton(states.add(False, first, minus=states.add(False, first)))
 
 
+@lru_cache(8)
 def told_apart(max_digits: int = 20, max_fraction: int = 20) -> Automaton:
     """Numbers with so few digits after the point that no two of them are read as the same float.
 

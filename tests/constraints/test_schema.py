@@ -226,6 +226,25 @@ def test_blanks_around_strings_that_come_once() -> None:
     ]
 
 
+@pytest.mark.parametrize("order", ["declared", "any"])
+def test_what_only_declared_members_can_break(order: Any) -> None:
+    broken = {"not": {"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}}
+    members = {"a": {}, "b": {}, "c": {}}
+    schema = {"type": "object", "properties": members, "additionalProperties": False, "required": ["c"], **broken}
+    spec = JsonSchema(schema, key_order=order)
+    for text, valid in (
+        ('{"a": 1, "b": "x", "c": 1}', True),
+        ('{"a": "x", "c": 1}', True),
+        ('{"a": "x", "b": "x", "c": 1}', True),
+        ('{"b": 1, "c": "x"}', False),
+        ('{"c": 1}', False),
+        ('{"a": "x"}', False),
+        ('{"c": 1, "a": "x"}', order == "any"),
+    ):
+        assert accepts(spec, text) == valid, text
+    check_laws(spec.compile(BYTES), max_states=60)
+
+
 def test_blanks() -> None:
     text = '{\n  "x": 1,\n  "y": 2\n}'
     assert [accepts(JsonSchema(POINT, whitespace=style), text) for style in ("compact", "line", "pretty")] == [

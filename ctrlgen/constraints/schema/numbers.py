@@ -187,7 +187,7 @@ def _automaton(shape: Number, max_digits: int, zeros: int) -> Automaton:
         found = found & not_multiple(step, max_digits, max_digits)
     if shape.excluded:
         found = found & number_except(shape.excluded, max_digits, max_digits)
-    if not shape.whole and (shape.off or shape.excluded):
+    if shape.step is not None or shape.off or shape.excluded:
         found = found & told_apart(max_digits, max_digits)
     return found
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ctrlgen.constraints.schema.costs import Costs
+from ctrlgen.constraints.schema.demanded import told_out
 from ctrlgen.constraints.schema.distinct import DistinctStrings
 from ctrlgen.constraints.schema.facts import Goal
 from ctrlgen.constraints.schema.numbers import Number
@@ -130,7 +131,7 @@ class ObjectPlan:
         others: members with other names; no name is in two of them.
         least: fewest members.
         most: most members, None for no limit.
-        wanted: bits that the members together must fulfil.
+        wanted: bits that the members together must fulfil; others can fulfil each of them.
         cost: bytes of a short text of the object.
     """
 
@@ -187,7 +188,9 @@ class Language:
             yield Texts(tuple(dict.fromkeys(texts)))
         for case in cases:
             plan = self._plan(case, goal)
-            if plan is not None:
+            if isinstance(plan, ObjectPlan):
+                yield from told_out(plan, self.shortest)
+            elif plan is not None:
                 yield plan
 
     def _listed(self, case: Case) -> Iterable[bytes]:
