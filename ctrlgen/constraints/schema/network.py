@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Whitespace = Literal["compact", "line", "pretty"]
 KeyOrder = Literal["declared", "any"]
 MAX_BLANKS = 20
-EAGER = 8
+EAGER = 1
 """Nodes built at once; the others when a text first meets them."""
 
 
