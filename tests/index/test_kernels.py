@@ -5,7 +5,7 @@ import pytest
 
 from ctrlgen.index import build as builder
 from ctrlgen.index import compiled as compiler
-from ctrlgen.index import filters, merge, numbering, storage, token_index
+from ctrlgen.index import filters, integrity, merge, numbering, token_index
 from ctrlgen.index.token_index import TokenIndex
 
 ITEMS = [[1, 2], [1, 2], [1], [3, 3, 3], [3, 3, 2], [0], [5, 1]]
@@ -26,7 +26,7 @@ def outcome():
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_compiled_or_not(monkeypatch):
     expected = outcome()
-    for module in (builder, filters, merge, numbering, storage, token_index):
+    for module in (builder, filters, integrity, merge, numbering, token_index):
         assert module.compiled is compiler.compiled
         monkeypatch.setattr(module, "compiled", lambda kernel: kernel)
     assert outcome() == expected
