@@ -120,15 +120,14 @@ def intern_list(table, buffer, n, label, fresh):
 
 
 @njit(cache=True, nogil=True)
-def intern_duties(table, buffer, n):
-    """Index of an ascending set of lists that must not match any more, or a request; 0 is the empty set."""
-    heads, sets, duties, counts = (
-        ints(table, DUTY_HEADS),
-        grid(table, DUTY_SETS),
-        ints(table, DUTIES),
-        longs(table, COUNTS),
-    )
-    h = np.uint64(n)
+def intern_set(table, lines, counters, buffer, n):
+    """Index of the ascending set buffer[0:n], or a request.
+
+    lines: (buckets, sets, members) of the table, a set being (low, high, next in the bucket); counters: the entries of
+    COUNTS that say how many (members, sets) there are.
+    """
+    heads, sets, members = ints(table, lines[0]), grid(table, lines[1]), ints(table, lines[2])
+    counts, h = longs(table, COUNTS), np.uint64(n)
     for i in range(n):
         h = mix(h, buffer[i])
     slot = np.int64((h >> np.uint64(7)) % np.uint64(heads.shape[0]))
@@ -138,24 +137,35 @@ def intern_duties(table, buffer, n):
         if sets[o, 1] - low == n:
             same = True
             for i in range(n):
-                if duties[low + i] != buffer[i]:
+                if members[low + i] != buffer[i]:
                     same = False
                     break
             if same:
                 return o
         o = np.int64(sets[o, 2])
-    low, o = counts[N_DUTIES], counts[N_DUTY_SETS]
-    if low + n > duties.shape[0]:
-        return room(DUTIES)
+    low, o = counts[counters[0]], counts[counters[1]]
+    if low + n > members.shape[0]:
+        return room(lines[2])
     if o >= sets.shape[0]:
-        return room(DUTY_SETS)
+        return room(lines[1])
     for i in range(n):
-        duties[low + i] = buffer[i]
+        members[low + i] = buffer[i]
     sets[o, 0], sets[o, 1], sets[o, 2] = low, low + n, heads[slot]
     heads[slot] = o
-    counts[N_DUTIES] = low + n
-    counts[N_DUTY_SETS] = o + 1
+    counts[counters[0]], counts[counters[1]] = low + n, o + 1
     return o
+
+
+@njit(cache=True, nogil=True)
+def intern_duties(table, buffer, n):
+    """Index of an ascending set of lists that must not match any more, or a request; 0 is the empty set."""
+    return intern_set(table, (DUTY_HEADS, DUTY_SETS, DUTIES), (N_DUTIES, N_DUTY_SETS), buffer, n)
+
+
+@njit(cache=True, nogil=True)
+def intern_union(table, buffer, n):
+    """Index of an ascending set of frames, or a request."""
+    return intern_set(table, (UNION_HEADS, UNIONS, UNION_MEMBERS), (N_UNION_MEMBERS, N_UNIONS), buffer, n)
 
 
 @njit(cache=True, nogil=True)
@@ -221,40 +231,6 @@ def intern_frame(table, state, parent):
     heads[slot] = k
     counts[N_FRAMES] = k + 1
     return k
-
-
-@njit(cache=True, nogil=True)
-def intern_union(table, buffer, n):
-    """Index of an ascending set of frames, or a request."""
-    heads, unions, members = ints(table, UNION_HEADS), grid(table, UNIONS), ints(table, UNION_MEMBERS)
-    counts, h = longs(table, COUNTS), np.uint64(n)
-    for i in range(n):
-        h = mix(h, buffer[i])
-    slot = np.int64((h >> np.uint64(7)) % np.uint64(heads.shape[0]))
-    u = np.int64(heads[slot])
-    while u >= 0:
-        low = np.int64(unions[u, 0])
-        if unions[u, 1] - low == n:
-            same = True
-            for i in range(n):
-                if members[low + i] != buffer[i]:
-                    same = False
-                    break
-            if same:
-                return u
-        u = np.int64(unions[u, 2])
-    low, u = counts[N_UNION_MEMBERS], counts[N_UNIONS]
-    if low + n > members.shape[0]:
-        return room(UNION_MEMBERS)
-    if u >= unions.shape[0]:
-        return room(UNIONS)
-    for i in range(n):
-        members[low + i] = buffer[i]
-    unions[u, 0], unions[u, 1], unions[u, 2] = low, low + n, heads[slot]
-    heads[slot] = u
-    counts[N_UNION_MEMBERS] = low + n
-    counts[N_UNIONS] = u + 1
-    return u
 
 
 @njit(cache=True, nogil=True)
