@@ -172,6 +172,18 @@ class Automaton:
         _, first = np.unique(self.classes, return_index=True)
         return bytes(first[shortest(self.columns, self.accepting)].tolist())
 
+    @property
+    def class_sizes(self) -> NDArray[np.intp]:
+        """intp[K], the number of bytes of each class."""
+        return np.bincount(self.classes, minlength=self.columns.shape[1])
+
+    def endings(self, limit: int) -> NDArray[np.int64]:
+        """int64[S], how many strings lead from each state to acceptance, at most ``limit``; -1: without end."""
+        from ctrlgen.automaton_kernel import endings
+
+        found: NDArray[np.int64] = endings(self.columns, self.class_sizes, self.accepting, limit)
+        return found
+
     # Algebra
 
     def __and__(self, other: Automaton) -> Automaton:

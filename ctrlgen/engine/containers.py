@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from ctrlgen.automaton import Automaton
 
+FAR = 1 << 40
+"""Cost of what a short text avoids, or what cannot be had."""
+
 MAX_WANTED = 10
 """Most different flags that an object with a limit on its members may want."""
 
@@ -113,8 +116,6 @@ class Containers:
         self._new: list[list[Any]] = [[] for _ in self._tables]
         self._moved = moved
         self.objects: list[Members] = []
-        self.starts: list[int] = []
-        self.item_nodes: list[tuple[tuple[int, ...], int | None, int]] = []
         self.name_nodes: dict[int, int] = {}
 
     @property
@@ -125,7 +126,7 @@ class Containers:
     @property
     def number_of_arrays(self) -> int:
         """The number that the next array gets."""
-        return len(self.item_nodes)
+        return self._at(5)
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -188,7 +189,6 @@ class Containers:
         )
         self.name_nodes[name] = len(self.objects)
         self.objects.append(members)
-        self.starts.append(start)
 
     @staticmethod
     def _cover(members: Members, others: Sequence[tuple[Way, ...]], finite: bool) -> list[int]:
@@ -208,7 +208,7 @@ class Containers:
             raise ComplexityError(f"an object with maxProperties may want at most {MAX_WANTED} things of its members")
         fewest = [0] * size
         for flags in range(1, size):
-            fewest[flags] = min((fewest[flags & ~one] + 1 for one in given if flags & one), default=FAR_AWAY)
+            fewest[flags] = min((fewest[flags & ~one] + 1 for one in given if flags & one), default=FAR)
         return fewest
 
     def add_array(self, first: Sequence[int], rest: int | None, least: int, most: int | None, after: int) -> None:
@@ -218,7 +218,3 @@ class Containers:
         limit = len(first) if rest is None and most is None else most
         self._new[5].append((len(first), least, -1 if limit is None else limit, self._at(6), after))
         self._new[6] += nodes
-        self.item_nodes.append((tuple(first), rest, least))
-
-
-FAR_AWAY = 1 << 40

@@ -4,24 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctrlgen.engine.kernel_table import (
-    AFTER,
-    BOUNDARY,
-    BYTE,
-    DENSE,
-    DEPTH,
-    FINAL,
-    HI,
-    LABEL,
-    LO,
-    ONE,
-    RANGE_HI,
-    RANGE_LO,
-    ZERO,
-    child,
-    kernel,
-    mixed,
-)
+from ctrlgen.engine.columns import AFTER, BOUNDARY, BYTE, DENSE, DEPTH, FINAL, HI, LABEL, LO, RANGE_HI, RANGE_LO
+from ctrlgen.engine.kernel_table import ONE, ZERO, child, kernel, mixed
 
 WIDE = 24
 """A state with more live bytes than this walks the whole trie, another one only the subtrees of its own bytes."""

@@ -2,47 +2,54 @@
 
 from __future__ import annotations
 
-from ctrlgen.engine.kernel_objects import begin_name, may_close, may_go_on, way_fits, with_other, with_slot
-from ctrlgen.engine.kernel_records import BITS, FLAGS, MISSING, first_record, has_bit
-from ctrlgen.engine.kernel_table import (
+from ctrlgen.engine.columns import (
     AFTER_ITEM,
     AFTER_MEMBER,
     AFTER_NODE,
     ARRAY_AFTER,
     ARRAY_LEAST,
     ARRAY_MOST,
-    ARRAYS,
     BEGIN_ARRAY,
     BEGIN_NAME,
     BEGIN_OBJECT,
     CALL,
-    CLASS_TABLE,
     CLASSES,
-    EDGES,
     END,
     ENTER,
     FORK,
-    FRAMES,
-    IMPLIED,
-    IMPLIED_END,
     ITEM,
-    ITEM_TABLE,
     ITEMS,
     LEAF,
+    PLACES,
+    RETURN,
+    SLOTS,
+    WAYS,
+    WAYS_END,
+)
+from ctrlgen.engine.kernel_objects import (
+    begin_name,
+    may_close,
+    may_go_on,
+    owed_after,
+    way_fits,
+    with_other,
+    with_slot,
+)
+from ctrlgen.engine.kernel_records import FLAGS, MISSING, first_record
+from ctrlgen.engine.kernel_table import (
+    ARRAYS,
+    CLASS_TABLE,
+    EDGES,
+    FRAMES,
+    ITEM_TABLE,
     NODES,
     NONE,
     OBJECTS,
-    PLACES,
     RECORDS,
-    RETURN,
     SLOT_TABLE,
-    SLOTS,
     STATES,
     TOO_DEEP,
     WAY_TABLE,
-    WAYS,
-    WAYS_END,
-    WORDS,
     ZERO,
     flat64,
     grid32,
@@ -158,22 +165,6 @@ def class_ways(table, k, label):
     nodes, frames, classes = grid64(table, NODES), grid64(table, FRAMES), grid64(table, CLASS_TABLE)
     c = grid64(table, OBJECTS)[nodes[frames[k, 0], 1], CLASSES] + label
     return classes[c, 0], classes[c, 1]
-
-
-@inner
-def owed_after(table, r, slot):
-    """Slots that must still come after this one."""
-    records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
-    items = flat64(table, ITEM_TABLE)
-    o = records[r + 2]
-    owed = r + BITS + objects[o, WORDS]
-    more = records[r + MISSING] - has_bit(records, owed, slot)
-    s = objects[o, SLOTS] + slot
-    for j in range(slots[s, IMPLIED], slots[s, IMPLIED_END]):
-        t = items[j]
-        if t != slot and not has_bit(records, r + BITS, t) and not has_bit(records, owed, t):
-            more += 1
-    return more
 
 
 @inner

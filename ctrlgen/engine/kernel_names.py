@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ctrlgen.engine.columns import ENDINGS, ENDLESS
 from ctrlgen.engine.kernel_records import OTHERS
 from ctrlgen.engine.kernel_table import (
-    ENDINGS,
-    ENDLESS,
     FRAMES,
     NAME_TABLE,
     PAIRS,

@@ -4,6 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
+from ctrlgen.engine.columns import (
+    CLASSES,
+    COVER,
+    ENDLESS,
+    FINAL,
+    FINITE,
+    IMPLIED,
+    IMPLIED_END,
+    IMPLYING,
+    LABEL,
+    LEAST,
+    MOST,
+    NAME_NODE,
+    NAMES,
+    NAMES_END,
+    ORDERED,
+    SLOTS,
+    SLOTS_END,
+    START,
+    WANTED,
+    WAYS,
+    WAYS_END,
+    WORDS,
+)
 from ctrlgen.engine.kernel_names import narrow, others_left, used, used_beginning
 from ctrlgen.engine.kernel_records import (
     ANONYMOUS,
@@ -24,41 +48,19 @@ from ctrlgen.engine.kernel_records import (
 )
 from ctrlgen.engine.kernel_table import (
     CLASS_TABLE,
-    CLASSES,
-    COVER,
-    ENDLESS,
-    FINAL,
-    FINITE,
     FRAMES,
-    IMPLIED,
-    IMPLIED_END,
-    IMPLYING,
     ITEM_TABLE,
-    LABEL,
-    LEAST,
-    MOST,
-    NAME_NODE,
     NAME_TABLE,
-    NAMES,
-    NAMES_END,
     NODES,
     NONE,
     OBJECTS,
     ONE,
-    ORDERED,
     PAIRS,
     RECORDS,
     SLOT_TABLE,
-    SLOTS,
-    SLOTS_END,
-    START,
     STATES,
     STEP,
-    WANTED,
     WAY_TABLE,
-    WAYS,
-    WAYS_END,
-    WORDS,
     ZERO,
     flat64,
     grid32,
@@ -86,28 +88,52 @@ def cover(table, o, flags):
 
 
 @inner
+def allows(table, r, s, i):
+    """Whether what slot s implies has come, is slot i, or may still come after slot i."""
+    records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
+    items = flat64(table, ITEM_TABLE)
+    o = records[r + OBJECT]
+    first = objects[o, SLOTS]
+    for j in range(slots[first + s, IMPLIED], slots[first + s, IMPLIED_END]):
+        t = items[j]
+        if t != i and not has_bit(records, r + BITS, t):
+            if (objects[o, ORDERED] == 1 and t < i) or slots[first + t, WAYS] == slots[first + t, WAYS_END]:
+                return False
+    return True
+
+
+@inner
+def owed_after(table, r, i):
+    """How many slots must still come after slot i."""
+    records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
+    items = flat64(table, ITEM_TABLE)
+    o = records[r + OBJECT]
+    owed = r + BITS + objects[o, WORDS]
+    more = records[r + MISSING] - has_bit(records, owed, i)
+    s = objects[o, SLOTS] + i
+    for j in range(slots[s, IMPLIED], slots[s, IMPLIED_END]):
+        t = items[j]
+        if t != i and not has_bit(records, r + BITS, t) and not has_bit(records, owed, t):
+            more += 1
+    return more
+
+
+@inner
 def slot_fits(table, r, i):
     """Whether slot i (of its object's) may come now, whatever its value."""
     records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
     o = records[r + OBJECT]
-    first, had, words = objects[o, SLOTS], r + BITS, objects[o, WORDS]
-    at = first + i
-    if slots[at, WAYS] == slots[at, WAYS_END] or has_bit(records, had, i):
+    at = objects[o, SLOTS] + i
+    if slots[at, WAYS] == slots[at, WAYS_END] or has_bit(records, r + BITS, i):
         return False
     ordered = objects[o, ORDERED] == 1
     if ordered and (i < records[r + POSITION] or i > records[r + FIRST_OWED]):
         return False
-    items = flat64(table, ITEM_TABLE)
-    more = ZERO  # members owed after this one
+    if not allows(table, r, i, i):
+        return False
+    more = ZERO
     if objects[o, IMPLYING] or objects[o, MOST] >= 0:
-        more = records[r + MISSING] - has_bit(records, had + words, i)
-        for j in range(slots[at, IMPLIED], slots[at, IMPLIED_END]):
-            t = items[j]
-            if t != i and not has_bit(records, had, t):
-                if (ordered and t < i) or slots[first + t, WAYS] == slots[first + t, WAYS_END]:
-                    return False
-                if not has_bit(records, had + words, t):
-                    more += 1
+        more = owed_after(table, r, i)
     if objects[o, MOST] >= 0:
         least_cover = NONE
         ways = grid64(table, WAY_TABLE)
@@ -141,7 +167,6 @@ def others_in_reserve(table, r):
 def left(table, r, i, enough):
     """Slots that may still come after slot i (-1: in any order, after none), counted up to ``enough``."""
     records, objects, slots = flat64(table, RECORDS), grid64(table, OBJECTS), grid64(table, SLOT_TABLE)
-    items = flat64(table, ITEM_TABLE)
     o = records[r + OBJECT]
     first, n = objects[o, SLOTS], objects[o, SLOTS_END] - objects[o, SLOTS]
     ordered = objects[o, ORDERED] == 1
@@ -152,13 +177,7 @@ def left(table, r, i, enough):
         at = first + s
         if s == i or has_bit(records, r + BITS, s) or slots[at, WAYS] == slots[at, WAYS_END]:
             continue
-        fits = True
-        for j in range(slots[at, IMPLIED], slots[at, IMPLIED_END]):
-            t = items[j]
-            if t != i and not has_bit(records, r + BITS, t):
-                if (ordered and t < i) or slots[first + t, WAYS] == slots[first + t, WAYS_END]:
-                    fits = False
-        if fits:
+        if allows(table, r, s, i):
             found += 1
     return found
 

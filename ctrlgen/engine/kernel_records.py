@@ -21,20 +21,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from ctrlgen.engine.columns import FIRST_RECORD, REQUIRED, SLOTS, SLOTS_END, WORDS
 from ctrlgen.engine.kernel_table import (
-    FIRST_RECORD,
     NEED_FRAMES,
     OBJECTS,
     ONE,
     RECORD_BUCKETS,
     RECORDS,
     RECORDS_USED,
-    REQUIRED,
     SIZES,
     SLOT_TABLE,
-    SLOTS,
-    SLOTS_END,
-    WORDS,
     ZERO,
     flat64,
     grid64,

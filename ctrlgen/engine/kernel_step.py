@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ctrlgen.engine.columns import BOUNDARY, BYTES, END, FINAL, FORK, NAME, UNBUILT
 from ctrlgen.engine.kernel_moves import class_ways, left_by, limits, settle, slot_ways, valued
 from ctrlgen.engine.kernel_objects import A_SLOT, AN_OTHER, GOES_ON, name_step
 from ctrlgen.engine.kernel_table import (
-    BOUNDARY,
-    BYTES,
     EDGES,
-    END,
     EPSILON_LIMIT,
-    FINAL,
-    FORK,
     FRAMES,
-    NAME,
     NEED_NODE,
     NEED_ROOM,
     NODES,
@@ -22,7 +19,6 @@ from ctrlgen.engine.kernel_table import (
     STATES,
     STEP,
     TOO_DEEP,
-    UNBUILT,
     ZERO,
     grid32,
     grid64,
@@ -111,7 +107,7 @@ def read(table, s, k, byte, after, m, work):
                     continue
                 if k < 0:
                     return k
-            m = add_settled(table, after, m, ~np_int(q), k)
+            m = add_settled(table, after, m, ~np.int64(q), k)
         elif nodes[s, 0] == BYTES:
             for e in range(nodes[s, 1], nodes[s, 2]):
                 if edges[e, 0] <= byte <= edges[e, 1]:
@@ -143,12 +139,6 @@ def read(table, s, k, byte, after, m, work):
         if m < 0:
             return m
     return m
-
-
-@inner
-def np_int(value):
-    """An int64."""
-    return ZERO + value
 
 
 @kernel

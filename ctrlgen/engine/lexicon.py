@@ -15,6 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ctrlgen.automaton import Automaton
+from ctrlgen.engine.columns import (
+    BOUNDARY,
+    COUNTED,
+    ENDINGS,
+    ENDLESS,
+    FINAL,
+    LABEL,
+    LEAF,
+    RANGE_HI,
+    RANGE_LO,
+    REST,
+    REST_HI,
+    REST_LO,
+    UNKNOWN,
+    UNLIMITED,
+)
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -24,8 +40,6 @@ if TYPE_CHECKING:
 
     from ctrlgen.vocabulary import Vocabulary
 
-FINAL, BOUNDARY, LEAF, RANGE_LO, RANGE_HI, REST, REST_LO, REST_HI, COUNTED, LABEL, ENDINGS = range(11)
-UNLIMITED = ENDLESS = 255
 _NO_COUNTS = np.zeros(0, np.uint8)
 _FREE_BYTES = 128  # no state with fewer live bytes reads any text
 MAX_BYTES = 256 << 20  # a lexicon larger than this takes no new constraints: they start a fresh one
@@ -166,15 +180,16 @@ class Lexicon:
                 named = type(automaton)(table, accepting, automaton.boundary)
                 start = self._take_in(named)
                 span = self._states.array[start : start + len(table)]
-                span[:, LABEL], span[:, ENDINGS] = labels, _endings(table, accepting)
+                endings = automaton.endings(ENDLESS)
+                span[:, LABEL], span[:, ENDINGS] = labels, np.where(endings < 0, ENDLESS, endings)
                 self._starts[key] = start
             return self._starts[key]
 
     def finite(self, start: int, states: int) -> bool:
         """Whether after some beginnings only a few of the names of ``enter_names`` are left."""
         span = self._states.array[start : start + states]
-        few = (span[:, ENDINGS] > 0) & (span[:, ENDINGS] < ENDLESS)
-        return bool((few & (span[:, FINAL] == 0)).any())
+        few = (span[:, ENDINGS] < ENDLESS) & (span[:, RANGE_HI] > span[:, RANGE_LO])
+        return bool(few.any())
 
     def takes(self, state: int, text: bytes) -> bool:
         """Whether the automaton accepts after ``text``."""
@@ -227,7 +242,7 @@ class Lexicon:
         states[:, FINAL], states[:, BOUNDARY] = accepting, automaton.boundary
         states[:, LEAF] = accepting & ~alive.any(1)
         states[:, RANGE_LO], states[:, RANGE_HI] = at[:-1], at[1:]
-        states[:, REST] = -2
+        states[:, REST] = UNKNOWN
         moved = np.where(alive, step + first, -1).astype(np.int32)
         shortest = _distances(step, accepting)
         whole = bool(self.has_byte.all()) or -1 not in _distances(np.where(self.has_byte, step, -1), accepting)
@@ -379,23 +394,3 @@ def _free_text() -> NDArray[np.int32]:
     table = Automaton.anything().next.copy()
     table[0, :32] = table[0, [0x22, 0x5C]] = -1
     return table
-
-
-def _endings(step: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list[int]:
-    """How many strings lead from each state to acceptance, ENDLESS for so many or more."""
-    following = [row[row >= 0].tolist() for row in step]
-    sources: list[list[int]] = [[] for _ in following]
-    for state, targets in enumerate(following):
-        for target in targets:
-            sources[target].append(state)
-    open_ = list(map(len, following))
-    endings = [ENDLESS] * len(following)  # stays so where a state lies on a cycle or leads to one
-    todo = [state for state, n in enumerate(open_) if n == 0]
-    while todo:
-        state = todo.pop()
-        endings[state] = min(ENDLESS, int(accepting[state]) + sum(endings[t] for t in following[state]))
-        for source in sources[state]:
-            open_[source] -= 1
-            if open_[source] == 0:
-                todo.append(source)
-    return endings

@@ -73,7 +73,7 @@ class Machine:
         self._distance: dict[int, int] = {FINISHED: 1}
         self._end_row = self._row_of_eos()
         self._rows[FINISHED] = self._end_row
-        self._witness = Witness(network)
+        self._witness = Witness(network, self._run)
         with self._lexicon.lock:
             self._run(kernel_step.settled, start, 0, self._after)
         self.start = self._state(((self._after.item(0, 0), self._after.item(0, 1)),))

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ctrlgen.engine.containers import Containers
+from ctrlgen.engine import columns as kinds
+from ctrlgen.engine.containers import FAR, Containers
 from ctrlgen.engine.lexicon import Growing
 from ctrlgen.errors import ComplexityError
 
@@ -39,11 +40,7 @@ if TYPE_CHECKING:
     from ctrlgen.engine.lexicon import Lexicon
 
 END, RETURN, NAME, ITEM = range(4)
-_UNBUILT, _BYTES, _CALL, _FORK, _END, _ENTER, _RETURN, _BEGIN_NAME, _NAME = range(9)
-_ITEM, _BEGIN_OBJECT, _BEGIN_ARRAY, _AFTER_MEMBER, _AFTER_ITEM = range(9, 14)
 MAX_FRAMES = 1 << 22
-FAR = 1 << 40
-"""Cost of what a short text avoids."""
 
 
 class Network:
@@ -75,7 +72,7 @@ class Network:
         self._arrays: tuple[NDArray[Any], ...] | None = None
         self._table: NDArray[np.int64] | None = None
         self._lexicon_table: NDArray[np.int64] | None = None
-        for kind, cost in ((_END, 0), (_RETURN, 0), (_BEGIN_NAME, FAR), (_ITEM, FAR)):
+        for kind, cost in ((kinds.END, 0), (kinds.RETURN, 0), (kinds.BEGIN_NAME, FAR), (kinds.ITEM, FAR)):
             self._new(kind, cost)
 
     @property
@@ -168,7 +165,7 @@ class Network:
             if not self._all_bytes and any(not self.lexicon.has_byte[low : high + 1].all() for low, high, _ in edges):
                 self.complete = False
             at = self._new_edges_at(edges)
-            node = self._known[key] = self._new(_BYTES, cost, at, at + len(edges), via=via)
+            node = self._known[key] = self._new(kinds.BYTES, cost, at, at + len(edges), via=via)
         return node
 
     def literal(self, text: bytes, then: int) -> int:
@@ -193,21 +190,21 @@ class Network:
         """
         start = self.lexicon.enter(automaton)
         self.complete = self.complete and self.lexicon.complete(start)
-        key = (_ENTER, start, then, least, most)
+        key = (kinds.ENTER, start, then, least, most)
         node = self._known.get(key)
         if node is None:
             cost = self.lexicon.shortest[start] + least + self.cost[then]
-            node = self._known[key] = self._new(_ENTER, cost, start, then, least, -1 if most is None else most)
+            node = self._known[key] = self._new(kinds.ENTER, cost, start, then, least, -1 if most is None else most)
         return node
 
     def call(self, rule: int, then: int) -> int:
         """Reads what ``rule`` reads up to END, then goes on at ``then``."""
         if then == END:
             return rule
-        key = (_CALL, rule, then)
+        key = (kinds.CALL, rule, then)
         node = self._known.get(key)
         if node is None:
-            node = self._known[key] = self._new(_CALL, self.cost[rule] + self.cost[then], rule, then)
+            node = self._known[key] = self._new(kinds.CALL, self.cost[rule] + self.cost[then], rule, then)
         return node
 
     def fork(self, nodes: Sequence[int]) -> int:
@@ -215,7 +212,7 @@ class Network:
         several = list(dict.fromkeys(nodes))
         if len(several) == 1:
             return several[0]
-        key = (_FORK, tuple(several))
+        key = (kinds.FORK, tuple(several))
         node = self._known.get(key)
         if node is None:
             node = self._known[key] = self._new_fork(several)
@@ -225,14 +222,14 @@ class Network:
         cost, via = min((self.cost[n], n) for n in nodes)
         low = self._new_edges_at([(0, 0, node) for node in nodes])
         if at is None:
-            return self._new(_FORK, cost, low, low + len(nodes), via=via)
-        self.arrays[0][at] = (_FORK, low, low + len(nodes), -1, 0)
+            return self._new(kinds.FORK, cost, low, low + len(nodes), via=via)
+        self.arrays[0][at] = (kinds.FORK, low, low + len(nodes), -1, 0)
         self._cheapest[at] = via
         return at
 
     def rule(self, cost: int) -> int:
         """A node to be given its meaning by ``define``; cost: bytes of the shortest text that it reads."""
-        return self._new(_UNBUILT, cost)
+        return self._new(kinds.UNBUILT, cost)
 
     def define(self, rule: int, node: int) -> None:
         """Give a rule its meaning."""
@@ -240,7 +237,7 @@ class Network:
 
     def lazy(self, build: Callable[[], int], cost: int) -> int:
         """A node whose ``build()`` is called when a text first meets it; cost as in ``rule``."""
-        node = self._new(_UNBUILT, cost)
+        node = self._new(kinds.UNBUILT, cost)
         self._builders[node] = build
         return node
 
@@ -309,11 +306,11 @@ class Network:
         ):
             self.complete = False
         number = self.containers.number_of_objects
-        after = self._new(_AFTER_MEMBER, cost, number, *between.later)
-        name = self._new(_NAME, cost, number)
+        after = self._new(kinds.AFTER_MEMBER, cost, number, *between.later)
+        name = self._new(kinds.NAME, cost, number)
         taken = [finite and self.lexicon.takes(start, slot.name) for slot in members.slots]
         self.containers.add_object(members, start, finite, taken, after, name)
-        return self._new(_BEGIN_OBJECT, cost, number, *between.first)
+        return self._new(kinds.BEGIN_OBJECT, cost, number, *between.first)
 
     def items(
         self, first: Sequence[int], rest: int | None, least: int, most: int | None, between: Between, cost: int
@@ -329,12 +326,12 @@ class Network:
             cost: bytes of a short text, the closing bracket included.
         """
         number = self.containers.number_of_arrays
-        after = self._new(_AFTER_ITEM, cost, number, *between.later)
+        after = self._new(kinds.AFTER_ITEM, cost, number, *between.later)
         self.containers.add_array(first, rest, least, most, after)
-        return self._new(_BEGIN_ARRAY, cost, number, *between.first)
+        return self._new(kinds.BEGIN_ARRAY, cost, number, *between.first)
 
     def kind(self, node: int) -> int:
-        """The kind of a node, as in ``kernel_table``."""
+        """The kind of a node, as in ``columns``."""
         return int(self.arrays[0][node, 0])
 
     def is_name(self, symbol: int) -> bool:

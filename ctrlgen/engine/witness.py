@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ctrlgen.engine import kernel_table as kinds
+from ctrlgen.engine import columns as kinds
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -24,10 +24,15 @@ MAX_NAMES = 100_000
 
 
 class Witness:
-    """Short texts of a network."""
+    """Short texts of a network.
 
-    def __init__(self, network: Network) -> None:
-        self.network, self.lexicon = network, network.lexicon
+    Args:
+        network: the network.
+        run: runs a kernel on its table and gives it what it asks for.
+    """
+
+    def __init__(self, network: Network, run: Callable[..., int]) -> None:
+        self.network, self.lexicon, self._run = network, network.lexicon, run
         self._one = np.empty((64, 2), np.int64)
 
     def of(self, symbol: int, stack: int) -> bytes:
@@ -61,19 +66,6 @@ class Witness:
                 symbol, stack = self._member(symbol, stack, out)
             else:
                 network.build(symbol)
-
-    def _run(self, kernel: Callable[..., int], *arguments: object) -> int:
-        while True:
-            code = int(kernel(self.network.table, *arguments))
-            if code >= 0:
-                return code
-            value, kind = divmod(-code - 1, kinds.REQUESTS)
-            if kind == kinds.NEED_FRAMES:
-                self.network.grow()
-            elif kind == kinds.NEED_NODE:
-                self.network.build(value)
-            else:
-                raise ComplexityError("the constraint nests too deeply to find its end")
 
     def _settled(self, symbol: int, stack: int) -> tuple[int, int]:
         from ctrlgen.engine.kernel_step import settled
@@ -112,26 +104,31 @@ class Witness:
 
     def _member(self, symbol: int, frame: int, out: bytearray) -> tuple[int, int]:
         """Append the rest of a name; the configuration before its value."""
-        from ctrlgen.engine import kernel_records
+        from ctrlgen.engine.kernel_records import FLAGS
+        from ctrlgen.engine.kernel_table import push_pair
 
         network = self.network
+        objects, slots, _, _, classes = network.containers.arrays[:5]
         _, stack, text, _, _, state = network.frames[frame, :6].tolist()
         number = network.containers.name_nodes[symbol]
         members = network.containers.objects[number]
         record = int(network.frames[stack, 2])
-        lacking = members.wanted & ~int(network.records[record + kernel_records.FLAGS])
+        lacking = members.wanted & ~int(network.records[record + FLAGS])
         slot = self._slot(members, frame, lacking)
         if slot >= 0:
             out += members.slots[slot].name[int(network.pairs[text, 2]) :]
-            return self._valued(stack, slot, -1, members.slots[slot].ways, lacking)
+            first = int(slots[objects[number, kinds.SLOTS] + slot, kinds.WAYS])
+            return self._valued(stack, slot, -1, members.slots[slot].ways, first, lacking)
         if members.others is None:
             raise ComplexityError("no member can follow here")
         rest = self._other(members, frame, lacking)
         out += rest
         for byte in rest:
-            text = self._run(_pushed, text, byte)
+            text = self._run(push_pair, text, byte)
             state = self.lexicon.step(state, byte)
-        return self._valued(stack, -1, text, members.others.classes[self.lexicon.label(state)], lacking)
+        label = self.lexicon.label(state)
+        first = int(classes[objects[number, kinds.CLASSES] + label, 0])
+        return self._valued(stack, -1, text, members.others.classes[label], first, lacking)
 
     def _slot(self, members: Members, frame: int, lacking: int) -> int:
         """The slot to take next: one that must come, else (where nothing else is lacking) the cheapest; -1: another."""
@@ -150,11 +147,15 @@ class Witness:
     def _cost(self, ways: tuple[Way, ...]) -> int:
         return min(self.network.cost[node] for node, _ in ways)
 
-    def _valued(self, stack: int, slot: int, text: int, ways: tuple[Way, ...], lacking: int) -> tuple[int, int]:
-        """The configuration before the value of a member: of the ways, one that brings most of what is lacking."""
+    def _valued(
+        self, stack: int, slot: int, text: int, ways: tuple[Way, ...], first: int, lacking: int
+    ) -> tuple[int, int]:
+        """The configuration before the value of a member: of the ways, one that brings most of what is lacking.
+
+        The kernels know the ways by number, from ``first`` on.
+        """
         from ctrlgen.engine.kernel_step import enter_member
 
-        first = self._first_way(stack, slot, text)
         order = sorted(
             range(len(ways)), key=lambda i: (-(ways[i][1] & lacking).bit_count(), self.network.cost[ways[i][0]], i)
         )
@@ -162,18 +163,6 @@ class Witness:
             if self._run(enter_member, stack, slot, text, first + i, self._one) == 1:
                 return int(self._one[0, 0]), int(self._one[0, 1])
         raise ComplexityError("no value can follow here")
-
-    def _first_way(self, stack: int, slot: int, text: int) -> int:
-        network = self.network
-        node = int(network.frames[stack, 0])
-        number = int(network.arrays[0][node, 1])
-        objects, slots, _, _, classes = network.containers.arrays[:5]
-        if slot >= 0:
-            return int(slots[objects[number, kinds.SLOTS] + slot, kinds.WAYS])
-        state = network.containers.starts[number]
-        for byte in self._bytes(text):
-            state = self.lexicon.step(state, byte)
-        return int(classes[objects[number, kinds.CLASSES] + self.lexicon.label(state), 0])
 
     def _bytes(self, text: int) -> bytes:
         out = bytearray()
@@ -219,7 +208,3 @@ class Witness:
             if kept[state] <= taken + 1:
                 out.append((prefix, state))
         return out
-
-
-def _pushed(table: object, text: int, byte: int) -> int:
-    return int(kinds.push_pair(table, text, byte))

@@ -236,6 +236,29 @@ def test_what_is_wanted_of_other_members_comes(ordered: bool, most: int | None) 
                 assert accepts(machine, text) == right, text
 
 
+def test_many_names_that_run_out_are_counted_to_the_last() -> None:
+    every = [bytes(name) for n in (1, 2, 3) for name in itertools.product(b"abcx12", repeat=n)]
+    assert len(every) == 258
+    machine = object_machine([], [(every, ONE)], 0, None, 0, False)
+    state = machine.start
+    for i, name in enumerate(every):
+        for byte in (b"{" if i == 0 else b",") + b'"' + name + b'":1':
+            state = machine.advance(state, TOKENS.index(bytes([byte])))
+        goes_on = machine.advance(state, TOKENS.index(b",")) != DEAD
+        assert goes_on == (i < len(every) - 1), name
+    assert machine.accepts(machine.advance(state, TOKENS.index(b"}")))
+    # no name is left that begins with ab: its second letter is not offered any more
+    used = [name for name in every if name.startswith(b"ab")]
+    text = b"{" + b",".join(b'"' + name + b'":1' for name in used) + b',"a'
+    state = machine.start
+    for byte in text:
+        state = machine.advance(state, TOKENS.index(bytes([byte])))
+    row = machine.mask(state)
+    offered = {TOKENS[t] for t in range(1, len(TOKENS)) if row[t >> 5] >> (t & 31) & 1}
+    assert b"b" not in offered
+    assert {b"a", b"c", b'":', b'":1,"'} <= offered
+
+
 def test_what_cannot_be_told_apart_is_refused() -> None:
     with pytest.raises(ComplexityError, match="run out"):
         object_machine([(b"a", ((b"1", 1),), False, ())], [([b"b"], ((b"1", 1),))], 0, 2, 1, True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from ctrlgen.constraints.schema.names import endings, lengths_of
+from ctrlgen.constraints.schema.names import lengths_of
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class DistinctStrings:
     """
 
     def __init__(self, content: Automaton, least: int, most: int | None, pointer: str) -> None:
-        counts = endings(content, MAX_STRINGS + 1)
+        counts = content.endings(MAX_STRINGS + 1)
         if (counts > MAX_STRINGS).any():
             most = MAX_STRINGS if most is None else min(most, MAX_STRINGS)
             if least > MAX_STRINGS:

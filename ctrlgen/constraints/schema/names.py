@@ -15,7 +15,6 @@ from ctrlgen.grammars.lowering import json_body
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from numpy.typing import NDArray
 
 MAX_CLASSES = 64
 """Most classes of names that may be told apart in one object."""
@@ -89,7 +88,7 @@ def without(names: Automaton, taken: Iterable[str]) -> Automaton:
 
 def finite(names: Automaton, limit: int = MAX_FINITE) -> list[str] | None:
     """The names of a class, None if they are more than ``limit``."""
-    if not 0 <= int(endings(names, limit + 1)[0]) <= limit:
+    if not 0 <= int(names.endings(limit + 1)[0]) <= limit:
         return None
     texts: list[bytes] = []
     todo = [(0, b"")]
@@ -104,24 +103,12 @@ def finite(names: Automaton, limit: int = MAX_FINITE) -> list[str] | None:
 
 def has_loop(names: Automaton) -> bool:
     """Whether there are names without end."""
-    return bool(endings(names, 1)[0] < 0)
-
-
-def endings(names: Automaton, limit: int) -> NDArray[np.int64]:
-    """int64[S], how many strings lead from each state to acceptance: at most ``limit``; -1 where they have no end."""
-    from ctrlgen.automaton_kernel import endings
-
-    return endings(names.columns, _sizes(names), names.accepting, limit)  # type: ignore[no-any-return]
+    return bool(names.endings(1)[0] < 0)
 
 
 def lengths_of(names: Automaton, count: int) -> list[int]:
     """The lengths in bytes of the ``count`` shortest names, fewer if there are fewer."""
     from ctrlgen.automaton_kernel import lengths
 
-    found: list[int] = lengths(names.columns, _sizes(names), names.accepting, count, 4_096).tolist()
+    found: list[int] = lengths(names.columns, names.class_sizes, names.accepting, count, 4_096).tolist()
     return found
-
-
-def _sizes(names: Automaton) -> NDArray[np.int64]:
-    """The number of bytes of each class."""
-    return np.bincount(names.classes, minlength=names.columns.shape[1])
