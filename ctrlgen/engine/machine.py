@@ -1,8 +1,4 @@
-"""A network as a Constraint: states are interned sets of configurations, rows and moves are remembered.
-
-A step met before is a dictionary look-up; a new one runs a kernel. A state is never forgotten, its row may be
-(it is computed again when needed).
-"""
+"""A network as a Constraint: a configuration is a symbol and a stack; new steps and rows run kernels."""
 
 from __future__ import annotations
 
@@ -11,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ctrlgen.constraint import DEAD
 from ctrlgen.engine import kernel_fill, kernel_objects, kernel_step, kernel_table
 from ctrlgen.engine.lexicon import lexicon_of
 from ctrlgen.engine.network import END, Network
+from ctrlgen.engine.states import FINISHED, WORN_STACKS, WORN_STATES, Configurations, States
 from ctrlgen.engine.witness import Witness
 from ctrlgen.errors import ComplexityError, UnsatisfiableError
 
@@ -26,17 +22,10 @@ if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint
     from ctrlgen.vocabulary import Vocabulary
 
-FINISHED = 0
-"""The state after an EOS id: it allows the EOS ids and nothing else."""
-
-WORN_STATES, WORN_STACKS = 200_000, 1_000_000
-
-_Configurations = tuple[tuple[int, int], ...]
 _MAX_WORK = 1 << 22
-_MAX_MOVES = 1 << 20
 
 
-class Machine:
+class Machine(States):
     """The constraint of a network.
 
     Args:
@@ -55,70 +44,23 @@ class Machine:
         row_bytes: int = 64 << 20,
         max_states: int = 4_000_000,
     ) -> None:
-        self.vocabulary, self.network, self.max_states = vocabulary, network, max_states
+        super().__init__(vocabulary, network.lexicon.lock, row_bytes=row_bytes, max_states=max_states)
+        self.network = network
         self._lexicon = network.lexicon
-        self._shift = max(len(vocabulary.tokens) - 1, 1).bit_length()
-        self._eos = frozenset(vocabulary.eos)
         self._work = np.empty((4096, 3), np.int64)
         self._current = np.empty((1024, 2), np.int64)
         self._after = np.empty((1024, 2), np.int64)
-        self._sets: list[_Configurations] = [()]
-        self._ids: dict[_Configurations, int] = {}
-        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
-        self._max_rows = max(16, row_bytes // (4 * vocabulary.words))
         self._single: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], bool]] = OrderedDict()
         self._plain: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], int]] = OrderedDict()
-        self._moves: dict[int, int] = {}
-        self._accepts: dict[int, bool] = {FINISHED: True}
-        self._distance: dict[int, int] = {FINISHED: 1}
-        self._end_row = self._row_of_eos()
-        self._rows[FINISHED] = self._end_row
         self._witness = Witness(network, self._run)
-        with self._lexicon.lock:
+        with self.lock:
             self._run(kernel_step.settled, start, 0, self._after)
         self.start = self._state(((self._after.item(0, 0), self._after.item(0, 1)),))
 
-    # the constraint
-
-    def advance(self, state: int, token: int) -> int:
-        """The state after ``token``, or DEAD when it is refused."""
-        move = self._moves.get(state << self._shift | token)
-        return self._advance(state, token) if move is None else move
-
-    def mask(self, state: int) -> NDArray[np.uint32]:
-        """uint32[ceil(V / 32)], read-only; bit t % 32 of word t // 32 is set if token t is allowed."""
-        row = self._rows.get(state)
-        return self._mask(state) if row is None else row
-
-    def accepts(self, state: int) -> bool:
-        """Whether the text may end here."""
-        known = self._accepts.get(state)
-        if known is None:
-            with self._lexicon.lock:
-                known = self._accepts[state] = any(self._accepting(s, k) for s, k in self._sets[state])
-        return known
-
-    def distance(self, state: int) -> int:
-        """Number of tokens, EOS included, that is certain to suffice to end legally from here.
-
-        It is the number of tokens of the shortest text (in bytes) to an end, longest token first, plus one.
-        """
-        known = self._distance.get(state)
-        if known is None:
-            with self._lexicon.lock:
-                known = 1 + min(self._tokens_to_end(s, k) for s, k in self._sets[state])
-            self._distance[state] = known
-        return known
-
     def witness(self, state: int) -> bytes:
         """A shortest text that ends legally from ``state``."""
-        with self._lexicon.lock:
+        with self.lock:
             return min((self._witness.of(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b"")
-
-    @property
-    def size(self) -> int:
-        """Number of states met so far."""
-        return len(self._sets)
 
     @property
     def worn(self) -> bool:
@@ -127,56 +69,33 @@ class Machine:
 
     # cold steps
 
-    def _advance(self, state: int, token: int) -> int:
-        if state < 0 or not 0 <= token < self.vocabulary.width:
-            return DEAD
-        if token in self._eos:
-            return FINISHED if self.accepts(state) else DEAD
-        text = self.vocabulary.tokens[token] if token < len(self.vocabulary.tokens) else None
-        if not text or state == FINISHED:
-            return DEAD
-        with self._lexicon.lock:
-            after = self._step(self._sets[state], np.frombuffer(text, np.uint8))
-            move = self._state(after) if after else DEAD
-            if len(self._moves) >= _MAX_MOVES:
-                self._moves.clear()
-            self._moves[state << self._shift | token] = move
-        return move
-
-    def _mask(self, state: int) -> NDArray[np.uint32]:
-        with self._lexicon.lock:
-            configurations = self._sets[state]
-            if len(configurations) == 1:
-                row, accepting = self._new_row(*configurations[0])
-            else:
-                found = [self._row(s, k) for s, k in configurations]
-                row, accepting = np.bitwise_or.reduce([row for row, _ in found]), any(may_end for _, may_end in found)
-            self._accepts[state] = accepting
-            if accepting:
-                row = row | self._end_row
-            elif not kernel_table.any_bit(row):
-                raise UnsatisfiableError(
-                    f"no token of the vocabulary can continue here; the constraint wants {self.witness(state)!r}"
-                )
-            row.flags.writeable = False
-            self._rows[state] = row
-            if len(self._rows) > self._max_rows:
-                oldest, _ = self._rows.popitem(last=False)
-                if oldest == FINISHED:
-                    self._rows[FINISHED] = self._end_row
+    def _new_row(self, state: int) -> NDArray[np.uint32]:
+        configurations = self._sets[state]
+        if len(configurations) == 1:
+            row, accepting = self._filled(*configurations[0])
+        else:
+            found = [self._row(s, k) for s, k in configurations]
+            row, accepting = np.bitwise_or.reduce([row for row, _ in found]), any(may_end for _, may_end in found)
+        self._accepts[state] = accepting
+        if accepting:
+            return row | self._end_row
+        if not kernel_table.any_bit(row):
+            raise UnsatisfiableError(
+                f"no token of the vocabulary can continue here; the constraint wants {self.witness(state)!r}"
+            )
         return row
 
     def _row(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], bool]:
         """The tokens allowed from a configuration, and whether the text may end there."""
         found = self._single.get((symbol, stack))
         if found is None:
-            found = self._single[symbol, stack] = self._new_row(symbol, stack)
+            found = self._single[symbol, stack] = self._filled(symbol, stack)
             found[0].flags.writeable = False
             if len(self._single) > self._max_rows:
                 self._single.popitem(last=False)
         return found
 
-    def _new_row(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], bool]:
+    def _filled(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], bool]:
         if self.network.is_name(symbol) and int(self.network.frames[stack, 5]) >= 0:
             row, doubts = self._name_row(symbol, stack)
             may_end = 0
@@ -225,7 +144,7 @@ class Machine:
             if not self._step(((symbol, stack),), text):
                 row[token >> 5] &= ~np.uint32(1 << (token & 31))
 
-    def _step(self, configurations: _Configurations, text: NDArray[np.uint8]) -> _Configurations:
+    def _step(self, configurations: Configurations, text: NDArray[np.uint8]) -> Configurations:
         while True:
             n = len(configurations)
             if n > len(self._current):
@@ -269,25 +188,9 @@ class Machine:
         else:
             raise ComplexityError("the constraint is too ambiguous here: too many parses at once; simplify it")
 
-    def _state(self, configurations: _Configurations) -> int:
-        state = self._ids.get(configurations)
-        if state is None:
-            if len(self._sets) >= self.max_states:
-                raise ComplexityError(f"more than max_states={self.max_states} states were met; start a new constraint")
-            state = self._ids[configurations] = len(self._sets)
-            self._sets.append(configurations)
-        return state
-
-    def _tokens_to_end(self, symbol: int, stack: int) -> int:
-        return len(self.vocabulary.encode_greedy(self._witness.of(symbol, stack)))
-
-    def _row_of_eos(self) -> NDArray[np.uint32]:
-        row = np.zeros(self.vocabulary.words, np.uint32)
-        for token in self._eos:
-            if token < self.vocabulary.width:
-                row[token >> 5] |= np.uint32(1 << (token & 31))
-        row.flags.writeable = False
-        return row
+    def _measure(self, state: int) -> int:
+        texts = (self._witness.of(s, k) for s, k in self._sets[state])
+        return 1 + min(len(self.vocabulary.encode_greedy(text)) for text in texts)
 
 
 def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> Constraint:

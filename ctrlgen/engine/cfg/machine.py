@@ -1,4 +1,4 @@
-"""A grammar as a Constraint: states are interned sets of configurations, rows and moves are remembered.
+"""A grammar as a Constraint.
 
 A configuration is (lexer state, stack). There is one of them nearly always: two where a longer match may still turn
 out to be none (``/`` or the beginning of ``/* ... */``), more where a grammar is ambiguous.
@@ -7,19 +7,18 @@ out to be none (``/`` or the beginning of ``/* ... */``), more where a grammar i
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from copy import copy
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ctrlgen.constraint import DEAD
 from ctrlgen.engine.cfg.adjacency import Adjacency
 from ctrlgen.engine.cfg.completion import Completion
 from ctrlgen.engine.cfg.lexer import Language, Lexer
 from ctrlgen.engine.cfg.store import Store
 from ctrlgen.engine.cfg.tables import Tables, tables_of
-from ctrlgen.errors import ComplexityError, UnsatisfiableError
+from ctrlgen.engine.states import FINISHED, WORN_STACKS, WORN_STATES, Configurations, States
+from ctrlgen.errors import UnsatisfiableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,20 +26,15 @@ if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint
     from ctrlgen.vocabulary import Vocabulary
 
-FINISHED = 0
-"""The state after an EOS id: it allows the EOS ids and nothing else."""
-
-WORN_STATES, WORN_STACKS, MAX_STATES = 200_000, 1_000_000, 4_000_000
+MAX_STATES = 4_000_000
 WALK_BYTES = 256 << 20
 SEARCHED_STATES = 400
 """Larger parsers are not searched for dead ends that a resolved conflict makes: a search takes milliseconds."""
 
-_Configurations = tuple[tuple[int, int], ...]
-_MAX_MOVES = 1 << 20
 _FIRST_ROWS, _BLOCK_BYTES = 64, 1 << 22
 
 
-class GrammarMachine:
+class GrammarMachine(States):
     """The constraint of a grammar.
 
     Args:
@@ -52,29 +46,18 @@ class GrammarMachine:
     def __init__(
         self, vocabulary: Vocabulary, language: Language, tables: Tables, *, row_bytes: int = 64 << 20
     ) -> None:
-        self.vocabulary, self.language, self.tables = vocabulary, language, tables
+        super().__init__(vocabulary, threading.RLock(), row_bytes=row_bytes, max_states=MAX_STATES)
+        self.language, self.tables = language, tables
         scanners, scanner_of = _scanners(language, tables)
         self.store = Store(vocabulary, Lexer(language), tables, scanners, scanner_of)
-        self.lock = threading.RLock()
-        self._shift = max(len(vocabulary.tokens) - 1, 1).bit_length()
-        self._eos = frozenset(vocabulary.eos)
-        self._max_rows = max(16, row_bytes // (4 * vocabulary.words))
-        self._end_row = self._row_of_eos()
         if self._strict(scanner_of):
             self.store.make_strict()
         self._begin()
 
     def _begin(self) -> None:
-        """Start with no state met."""
+        """Start where no state has been met."""
         from ctrlgen.engine.cfg.kernel_live import begin
 
-        self._sets: list[_Configurations] = [()]
-        self._ids: dict[_Configurations, int] = {}
-        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
-        self._moves: dict[int, int] = {}
-        self._accepts: dict[int, bool] = {FINISHED: True}
-        self._distance: dict[int, int] = {FINISHED: 1}
-        self._rows[FINISHED] = self._end_row
         first = np.empty((_FIRST_ROWS, self.vocabulary.words), np.uint32)
         first.fill(0)  # touched now, not within the first masks
         self._block = list(first)
@@ -91,38 +74,9 @@ class GrammarMachine:
         with self.lock:
             new.store = self.store.renewed()
         new.lock = threading.RLock()
+        new._forget()
         new._begin()
         return new
-
-    # the constraint
-
-    def advance(self, state: int, token: int) -> int:
-        """The state after ``token``, or DEAD when it is refused."""
-        move = self._moves.get(state << self._shift | token)
-        return self._advance(state, token) if move is None else move
-
-    def mask(self, state: int) -> NDArray[np.uint32]:
-        """uint32[ceil(V / 32)], read-only; bit t % 32 of word t // 32 is set if token t is allowed."""
-        row = self._rows.get(state)
-        return self._mask(state) if row is None else row
-
-    def accepts(self, state: int) -> bool:
-        """Whether the text may end here."""
-        known = self._accepts.get(state)
-        if known is None:
-            from ctrlgen.engine.cfg.kernel_live import may_end
-
-            with self.lock:
-                known = self._accepts[state] = any(self.store.run(may_end, s, k) for s, k in self._sets[state])
-        return known
-
-    def distance(self, state: int) -> int:
-        """Number of tokens, EOS included, that is certain to suffice to end legally from here."""
-        known = self._distance.get(state)
-        if known is None:
-            with self.lock:
-                known = self._measure(state)
-        return known
 
     def witness(self, state: int) -> bytes:
         """A short text that ends legally from ``state``."""
@@ -135,46 +89,23 @@ class GrammarMachine:
             return state == FINISHED or any(self.completion.ends(s, k) for s, k in self._sets[state])
 
     @property
-    def size(self) -> int:
-        """Number of states met so far."""
-        return len(self._sets)
-
-    @property
     def worn(self) -> bool:
         """Whether so many states have been met that a new request had better start afresh."""
         return len(self._sets) > WORN_STATES or int(self.store["counts"][8]) > WORN_STACKS
 
     # cold steps
 
-    def _advance(self, state: int, token: int) -> int:
-        if state < 0 or not 0 <= token < self.vocabulary.width:
-            return DEAD
-        if token in self._eos:
-            return FINISHED if self.accepts(state) else DEAD
-        text = self.vocabulary.tokens[token] if token < len(self.vocabulary.tokens) else None
-        if not text or state == FINISHED:
-            return DEAD
-        with self.lock:
-            after = self.step(self._sets[state], text)
-            move = self._state(after) if after else DEAD
-            if len(self._moves) >= _MAX_MOVES:
-                self._moves.clear()
-            self._moves[state << self._shift | token] = move
-        return move
-
-    def step(self, configurations: _Configurations, text: bytes) -> _Configurations:
-        """The live configurations after ``text``; hold the lock."""
+    def _step(self, configurations: Configurations, text: NDArray[np.uint8]) -> Configurations:
         from ctrlgen.engine.cfg.kernel_mask import advance
 
         count = len(configurations)
-        data = np.frombuffer(text, np.uint8)
         store, current, after = self.store, self._current, self._after
         while True:
             if count == 1:
                 current[0] = configurations[0]
             else:
                 current[:count] = configurations
-            code = int(advance(store.table, current, count, data, after))
+            code = int(advance(store.table, current, count, text, after))
             if code >= 0:
                 break
             store.provide(-code - 1)
@@ -183,29 +114,27 @@ class GrammarMachine:
             return ((found.item(0, 0), found.item(0, 1)),)
         return tuple(sorted((s, k) for s, k in found[:code].tolist()))
 
-    def _mask(self, state: int) -> NDArray[np.uint32]:
+    def _accepting(self, symbol: int, stack: int) -> bool:
+        from ctrlgen.engine.cfg.kernel_live import may_end
+
+        return bool(self.store.run(may_end, symbol, stack))
+
+    def _new_row(self, state: int) -> NDArray[np.uint32]:
         from ctrlgen.engine.cfg.kernel_mask import mask
 
-        with self.lock:
-            if self.store.grown and self.store.walk_bytes > WALK_BYTES:
-                self.store.forget_walks()
-            self.store.grown = False
-            row, found = self._new_row(), False
-            for s, k in self._sets[state]:
-                found |= self.store.run(mask, s, k, row, self._work) == 1
-            if self.accepts(state):
-                row |= self._end_row
-            elif not found:
-                raise UnsatisfiableError("no token of the vocabulary can continue here")
-            row.flags.writeable = False
-            self._rows[state] = row
-            while len(self._rows) > self._max_rows:
-                oldest, _ = self._rows.popitem(last=False)
-                if oldest == FINISHED:
-                    self._rows[FINISHED] = self._end_row
+        if self.store.grown and self.store.walk_bytes > WALK_BYTES:
+            self.store.forget_walks()
+        self.store.grown = False
+        row, found = self._fresh_row(), False
+        for s, k in self._sets[state]:
+            found |= self.store.run(mask, s, k, row, self._work) == 1
+        if self.accepts(state):
+            row |= self._end_row
+        elif not found:
+            raise UnsatisfiableError("no token of the vocabulary can continue here")
         return row
 
-    def _new_row(self) -> NDArray[np.uint32]:
+    def _fresh_row(self) -> NDArray[np.uint32]:
         """A row of zeros out of a block of them, since fresh memory costs more than most masks."""
         if not self._block:
             count = max(1, _BLOCK_BYTES // (4 * self.vocabulary.words))
@@ -266,23 +195,6 @@ class GrammarMachine:
         half = slice(0, words) if free else slice(words, None)
         found = [int.from_bytes(store["reach"][state, half].tobytes(), "little") & used for state in states]
         return [tried & used for tried in store.scanners], found
-
-    def _state(self, configurations: _Configurations) -> int:
-        state = self._ids.get(configurations)
-        if state is None:
-            if len(self._sets) >= MAX_STATES:
-                raise ComplexityError(f"more than {MAX_STATES} states were met; start a new constraint")
-            state = self._ids[configurations] = len(self._sets)
-            self._sets.append(configurations)
-        return state
-
-    def _row_of_eos(self) -> NDArray[np.uint32]:
-        row = np.zeros(self.vocabulary.words, np.uint32)
-        for token in self._eos:
-            if token < self.vocabulary.width:
-                row[token >> 5] |= np.uint32(1 << (token & 31))
-        row.flags.writeable = False
-        return row
 
 
 def _scanners(language: Language, tables: Tables) -> tuple[list[int], list[int]]:
