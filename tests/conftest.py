@@ -4,9 +4,12 @@ Tests never fetch anything: `make assets` does. What is absent skips the test wi
 CI=true or CTRLGEN_REQUIRE_ASSETS=1, so that continuous integration cannot pass by skipping.
 """
 
+import importlib.util
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 import pytest
@@ -64,6 +67,23 @@ def tokenizer_folder() -> Callable[[str], Path]:
             absent(error)
 
     return find
+
+
+@pytest.fixture(scope="session")
+def load_example() -> Callable[[str], ModuleType]:
+    """examples/<name>.py as a module."""
+
+    def load(name: str) -> ModuleType:
+        path = Path(__file__).resolve().parent.parent / "examples" / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # dataclasses and pydantic look annotations up there
+        spec.loader.exec_module(module)
+        return module
+
+    return load
 
 
 def absent(error: ModelError) -> NoReturn:

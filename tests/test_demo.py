@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -14,18 +12,10 @@ import pytest
 
 import ctrlgen as cg
 
-DEMO = Path(__file__).resolve().parent.parent / "examples" / "demo.py"
-
 
 @pytest.fixture(scope="module")
-def demo() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("demo", DEMO)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["demo"] = module  # pydantic looks annotations up there
-    spec.loader.exec_module(module)
-    return module
+def demo(load_example: Callable[[str], ModuleType]) -> ModuleType:
+    return load_example("demo")
 
 
 @pytest.mark.model

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "retrieval.py"
-
 
 @pytest.fixture(scope="module")
-def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("retrieval", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["retrieval"] = module  # dataclasses look annotations up there
-    spec.loader.exec_module(module)
-    return module
+def example(load_example: Callable[[str], ModuleType]) -> ModuleType:
+    return load_example("retrieval")
 
 
 @pytest.mark.slow
