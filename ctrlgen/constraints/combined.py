@@ -9,7 +9,9 @@ cg.Regex("[a-z]{3,}") & cg.Regex(".*x.*")               both: of patterns and ch
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from ctrlgen.errors import InputError, UnsatisfiableError
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 MAX_TIMES = 1 << 30
 
 
-class Part(Protocol):
+class Part(Hashable, Protocol):
     """A specification that is built into a network."""
 
     def build(self, network: Network) -> int:
@@ -176,13 +178,18 @@ class Both(_Compiled):
 
     def automaton(self) -> Automaton:
         """The texts that satisfy both."""
-        return _automaton(self.left) & _automaton(self.right)
+        return _intersection(self.left, self.right)
 
     def build(self, network: Network) -> int:
         """The start node of the intersection in ``network``."""
         from ctrlgen.engine.network import END
 
         return network.lexeme(self.automaton(), END)
+
+
+@lru_cache(64)
+def _intersection(left: Part, right: Part) -> Automaton:
+    return _automaton(left) & _automaton(right)
 
 
 def _part(value: object) -> Part:
