@@ -142,7 +142,7 @@ class Costs:
     def _needed(self, case: Case, goal: Goal) -> Iterable[Goal]:
         """The goals that the length of a case depends on."""
         if isinstance(case, Array):
-            states = self._counting(case, goal)
+            states = self.states(case, goal)
             if isinstance(states, CountedItems):
                 return states.goals()
             if case.least == 0 or case.unique:
@@ -163,7 +163,7 @@ class Costs:
 
     def _now(self, case: Case, goal: Goal, lookup: object) -> int | None:
         if isinstance(case, Array):
-            states = self._counting(case, goal)
+            states = self.states(case, goal)
             if states is None:
                 return array_cost(case, lookup)  # type: ignore[arg-type]
             if isinstance(states, CountedItems):
@@ -224,9 +224,6 @@ class Costs:
 
     def states(self, case: Array, goal: Goal) -> CountedItems | DistinctItems | DistinctStrings | None:
         """The states of an array whose items depend on each other; None for another one."""
-        return self._counting(case, goal)
-
-    def _counting(self, case: Array, goal: Goal) -> CountedItems | DistinctItems | DistinctStrings | None:
         if not case.counts and not case.unique:
             return None
         key = id(case)
