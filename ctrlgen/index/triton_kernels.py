@@ -8,10 +8,18 @@ The order is row * width + column; row and column say again what the candidate w
 
 from __future__ import annotations
 
-import triton
-import triton.language as tl
-
 from ctrlgen.index import layout
+
+try:
+    import triton
+    import triton.language as tl
+except ModuleNotFoundError:  # it comes with torch for CUDA; elsewhere this can be imported, and nobody calls it
+
+    class _Missing:
+        def __getattr__(self, name):
+            return lambda value: value
+
+    triton = tl = _Missing()
 
 LEAF, DONE, LOST = (tl.constexpr(value) for value in (layout.LEAF, layout.DONE, layout.LOST))
 
