@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ctrlgen.index.name_index import NameIndex as NameIndex
     from ctrlgen.index.token_index import TokenIndex as TokenIndex
     from ctrlgen.processor import ControlProcessor as ControlProcessor
+    from ctrlgen.steering.protocol import Steerer as Steerer
     from ctrlgen.vocabulary import Vocabulary as Vocabulary
 
 _HOME = {
@@ -63,6 +64,7 @@ _HOME = {
     "SchemaError": "errors",
     "Specification": "constraint",
     "SpecificationError": "errors",
+    "Steerer": "steering.protocol",
     "TokenIndex": "index.token_index",
     "UnsatisfiableError": "errors",
     "Vocabulary": "vocabulary",

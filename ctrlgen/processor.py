@@ -22,10 +22,14 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from ctrlgen.constraint import Constraint, Specification
+from ctrlgen.constraint import DEAD, Constraint, Specification
 from ctrlgen.engine.masks import apply_masks
 from ctrlgen.errors import DeadEndError, InputError
-from ctrlgen.rows import Rows, follow, start
+from ctrlgen.rows import ENDED, Rows, follow, start
+from ctrlgen.steering.following import Followed, begin
+from ctrlgen.steering.following import follow as follow_steerers
+from ctrlgen.steering.protocol import Prompts, Steerer, name_of
+from ctrlgen.steering.steps import Stepped, steered, step_divergences
 from ctrlgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -43,6 +47,10 @@ class Measurement(NamedTuple):
     """float32[B]: log of the probability of all allowed tokens together, before the mask."""
     seconds: float
     """Time spent following the rows, in the constraint and in the mask, without what measuring itself took."""
+    divergences: torch.Tensor | None = None
+    """float32[S, B]: of each steerer alone, KL in nats from the model's distribution over allowed tokens."""
+    steering_seconds: float = 0.0
+    """Time spent in steerers."""
 
 
 class Generation(NamedTuple):
@@ -53,6 +61,7 @@ class Generation(NamedTuple):
     prompt: torch.Tensor
     """int64[B, P], a copy on the device where the ids are."""
     rows: Rows
+    steering: Followed | None = None
 
 
 class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
@@ -72,6 +81,9 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         prompt_length: number of ids that are not part of the text, when this is not what the first call brings, for
             instance to go on with a text that was cut off.
         on_step: called with a Measurement at each call; measuring costs two more passes over the logits.
+        steer: steerers, whose deltas are added to the log-probabilities of the allowed tokens (``ctrlgen.steering``).
+        attention_mask: [N, P], 0 where the prompts are padding, for steerers. By default what transformers passes
+            to the model; in a loop of one's own, all ones.
 
     Raises:
         InputError: arguments that do not fit together.
@@ -92,8 +104,12 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         vocabulary: Vocabulary | None = None,
         prompt_length: int | None = None,
         on_step: Callable[[Measurement], None] | None = None,
+        steer: Sequence[Steerer] | None = None,
+        attention_mask: torch.Tensor | None = None,
     ) -> None:
         self._constraints = _checked(constraint)
+        self._steerers = _steerers(steer)
+        self._attention_mask = attention_mask
         if prompt_length is not None and (not isinstance(prompt_length, int) or prompt_length < 0):
             raise InputError(f"prompt_length is {prompt_length!r}; expected a number of ids")
         self._prompt_length = prompt_length
@@ -102,6 +118,8 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         self._compiled: dict[int, tuple[Constraint | None, ...]] = {}
         self._ends: dict[Vocabulary, NDArray[np.uint32]] = {}
         self._generations: dict[int, Generation] = {}
+        if self._steerers and self._vocabulary is None and all(c is None for c in self._constraints):
+            raise InputError("steerers need a tokenizer, to know where rows end: ControlProcessor(..., tokenizer)")
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """The scores with -inf wherever the constraint forbids the token.
@@ -119,15 +137,45 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         """
         begun = time.perf_counter()
         constraints = self._per_row(*scores.shape)
-        rows = self._follow(constraints, input_ids, _caller())
+        key, generation = self._follow(constraints, input_ids, _caller())
+        rows = generation.rows
         masks = [self._mask(constraint, path[-1]) for constraint, path in zip(constraints, rows.paths, strict=True)]
         masked = apply_masks(scores, masks)
         if -torch.inf in (best := masked.amax(dim=1).tolist()):
             self._refill(masked, best, scores, constraints, rows)
+        seconds = time.perf_counter() - begun
+        stepped = self._steer(key, generation, masked) if self._steerers else None
         if self._on_step is not None:
-            seconds = time.perf_counter() - begun
-            self._on_step(Measurement(rows.ids.shape[1], log_mass(scores, masked), seconds))
-        return masked
+            steering = time.perf_counter() - begun - seconds
+            apart = None if stepped is None else step_divergences(stepped)
+            self._on_step(Measurement(rows.ids.shape[1], log_mass(scores, masked), seconds, apart, steering))
+        return masked if stepped is None else stepped.scores
+
+    def _steer(self, key: int, generation: Generation, masked: torch.Tensor) -> Stepped:
+        """One step of the steerers, whose states are kept for the next call."""
+        assert generation.steering is not None
+        rows, ends = generation.rows, self._ends_from()
+        followed = follow_steerers(self._steerers, generation.steering, rows.ids, ends)
+        over = np.isin(rows.ids, ends).any(axis=1) | np.array([p[-1] in (DEAD, ENDED) for p in rows.paths])
+        stepped = steered(self._steerers, followed, masked, torch.from_numpy(over).to(masked.device))
+        self._generations[key] = generation._replace(steering=stepped.followed)
+        lost = (stepped.scores == -torch.inf).all(1) & (masked != -torch.inf).any(1)
+        if bool(lost.any()) and not _is_beam_search():
+            self._abandon()
+            row = int(lost.nonzero()[0])
+            names = ", ".join(name_of(steerer) for steerer in self._steerers)
+            raise DeadEndError(f"steering ({names}) forbids every allowed token", row=row, text=self._text(rows, row))
+        return stepped
+
+    def _ends_from(self) -> tuple[int, ...]:
+        """The ids after which a row is over."""
+        known = [c.vocabulary for c in self._constraints if isinstance(c, Constraint)]
+        known += [] if self._vocabulary is None else [self._vocabulary]
+        return tuple(sorted({end for vocabulary in known for end in vocabulary.eos}))
+
+    def _text(self, rows: Rows, row: int) -> str:
+        vocabulary = self._vocabulary or next(c.vocabulary for c in self._constraints if isinstance(c, Constraint))
+        return vocabulary.decode(rows.ids[row].tolist()).decode(errors="replace")
 
     def _per_row(self, count: int, width: int) -> tuple[Constraint | None, ...]:
         """The constraint of each row; compiled when logits of this width are first seen."""
@@ -158,8 +206,8 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def _follow(
         self, constraints: tuple[Constraint | None, ...], ids: torch.Tensor, owner: LogitsProcessorList | None
-    ) -> Rows:
-        """Bring the rows up to ``ids`` and keep them for the next call."""
+    ) -> tuple[int, Generation]:
+        """Bring the rows up to ``ids`` and keep them for the next call, under the key that is returned too."""
         # a loop of one's own has no list, and is known by its thread
         key = -threading.get_ident() if owner is None else id(owner)
         known = self._generations.get(key)
@@ -167,9 +215,8 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
             known = self._begun(constraints, ids, owner)
         # a copy, since a caller may use the memory again
         generated = np.array(ids.numpy(force=True)[:, known.prompt.shape[1] :], np.int64)
-        rows = follow(constraints, known.rows, generated)
-        self._generations[key] = known._replace(rows=rows)
-        return rows
+        self._generations[key] = known._replace(rows=follow(constraints, known.rows, generated))
+        return key, self._generations[key]
 
     def _continues(self, known: Generation, ids: torch.Tensor, owner: LogitsProcessorList | None) -> bool:
         """Whether this call belongs to the same generation as the last one with the same key."""
@@ -190,7 +237,24 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
                 if outer.thread == thread and outer.owner and outer.owner() and _extends(outer, ids):
                     rows = Rows(outer.rows.ids, [list(path) for path in outer.rows.paths])
                     return outer._replace(owner=self._tied_to(owner), rows=rows)
-        return Generation(thread, self._tied_to(owner), ids[:, :length].clone(), start(constraints))
+        prompt = ids[:, :length].clone()
+        steering = begin(self._steerers, self._prompts(prompt)) if self._steerers else None
+        return Generation(thread, self._tied_to(owner), prompt, start(constraints), steering)
+
+    def _prompts(self, ids: torch.Tensor) -> Prompts:
+        """The prompts without padding."""
+        mask = _attention_mask() if self._attention_mask is None else self._attention_mask
+        if mask is None:
+            mask = torch.ones_like(ids)
+        count, length = ids.shape
+        if mask.dim() != 2 or mask.shape[1] < length or not mask.shape[0] or count % mask.shape[0]:
+            raise InputError(
+                f"the attention mask has shape {list(mask.shape)}, which does not fit {count} x {length} ids"
+            )
+        mask = mask[:, :length].bool().repeat_interleave(count // mask.shape[0], 0)
+        pairs = zip(ids.tolist(), mask.tolist(), strict=True)
+        rows = tuple(tuple(token for token, seen in zip(*pair, strict=True) if seen) for pair in pairs)
+        return Prompts(rows, ids.device)
 
     def _tied_to(self, owner: LogitsProcessorList | None) -> weakref.ref[LogitsProcessorList] | None:
         """A reference that takes the rows with it when it dies."""
@@ -255,6 +319,22 @@ def _caller() -> LogitsProcessorList | None:
     return None
 
 
+def _attention_mask() -> torch.Tensor | None:
+    """The mask of the ids, as the loop of transformers that called passes it to a decoder-only model."""
+    frame = sys._getframe(4).f_back
+    for _ in range(_FRAMES):
+        if frame is None:
+            break
+        arguments = frame.f_locals.get("model_kwargs")
+        if isinstance(arguments, dict):
+            if "encoder_outputs" in arguments:
+                return None  # the mask is that of the encoder
+            mask = arguments.get("attention_mask")
+            return mask if isinstance(mask, torch.Tensor) and mask.dim() == 2 else None
+        frame = frame.f_back
+    return None
+
+
 def _is_beam_search() -> bool:
     """Whether a beam search of transformers called, by whatever way; asked only when a row has nothing left."""
     frame = sys._getframe(3).f_back
@@ -305,6 +385,14 @@ def _vocabulary_for(
     if any(c is not None and not isinstance(c, Constraint) for c in constraints):
         raise InputError("a specification needs a tokenizer: ControlProcessor(spec, tokenizer)")
     return None
+
+
+def _steerers(steer: Sequence[Steerer] | None) -> tuple[Steerer, ...]:
+    several = () if steer is None else tuple(steer) if isinstance(steer, (list, tuple)) else (steer,)
+    for one in several:
+        if isinstance(one, type) or not isinstance(one, Steerer):
+            raise InputError(f"steer holds {one!r}; expected steerers, with init, delta and update")
+    return several
 
 
 def _compiled(

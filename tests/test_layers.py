@@ -31,7 +31,7 @@ LAYERS = (
 TRANSFORMERS = ("vocabulary", "models*", "processor", "flows*", "testing*")
 """Modules that may import transformers."""
 
-HEAVY = ("*_kernel", "engine.*kernel*", "engine.masks*", "processor", "flows*", "testing*")
+HEAVY = ("*_kernel", "engine.*kernel*", "engine.masks*", "steering*", "processor", "flows*", "testing*")
 """Modules that may import torch, transformers and numba at the top level; elsewhere inside functions."""
 
 

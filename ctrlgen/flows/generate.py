@@ -25,6 +25,7 @@ from ctrlgen.flows.streaming import Pieces, iterate
 from ctrlgen.processor import ControlProcessor, Measurement, vocabulary_of
 
 if TYPE_CHECKING:
+    from ctrlgen.steering.protocol import Steerer
     from ctrlgen.vocabulary import Vocabulary
 
     Control = Specification | Constraint | None
@@ -46,6 +47,7 @@ def generate(
     stream: Callable[[str], object] | bool | None = None,
     trace: bool = True,
     vocabulary: Vocabulary | None = None,
+    steer: Sequence[Steerer] | None = None,
     **options: Any,
 ) -> Any:
     """Generate a text for each prompt, within the constraint.
@@ -61,6 +63,7 @@ def generate(
         stream: called with pieces of text as they come, whole characters only; True prints them. One prompt only.
         trace: measure each step, which costs two more passes over the logits.
         vocabulary: instead of ``Vocabulary.from_tokenizer(tokenizer, model=model)``.
+        steer: steerers, which change the distribution over the allowed tokens: see ``docs/steering.md``.
         options: anything that ``model.generate`` takes: ``do_sample``, ``temperature``, ``top_k``, ``top_p``,
             ``num_beams``, ``num_return_sequences``, ``assistant_model``, ``logits_processor`` ... Decoding is greedy
             unless ``do_sample`` says otherwise or an option that only sampling has is given. Processors in
@@ -85,9 +88,8 @@ def generate(
     controls = _spread(constraint, len(batch.prompts))
     compiled = _compile(controls, vocabulary)
     _check_budget(compiled, max_new_tokens)
-    call = _Call(
-        vocabulary, batch, compiled, max_new_tokens, seed, _streamer(stream, vocabulary, batch, options), trace
-    )
+    streamer = _streamer(stream, vocabulary, batch, options)
+    call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steer)
     output, reading = _decode(model, call, options)
     sequences = output.sequences[:, 1 if model.config.is_encoder_decoder else batch.ids.shape[1] :].tolist()
     beams = None if (indices := getattr(output, "beam_indices", None)) is None else indices.tolist()
@@ -127,6 +129,7 @@ class _Call(NamedTuple):
     seed: int | None
     streamer: Pieces | None
     trace: bool
+    steer: Sequence[Steerer] | None
 
 
 def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Reading]:
@@ -135,9 +138,10 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
     beams, pad = _beams(options) > 1, options["pad_token_id"] if "pad_token_id" in options else _filler(model, call)
     processors = list(options.pop("logits_processor", None) or [])
     ends = call.vocabulary.eos
-    if any(one is not None for one in call.compiled):
-        on_step = measured.append if call.trace else None
-        processors.append(ControlProcessor(call.compiled, on_step=on_step))
+    constrained = any(one is not None for one in call.compiled)
+    if constrained or call.steer:
+        processors.append(_processor(call, measured.append if call.trace else None))
+    if constrained:
         options.setdefault("eos_token_id", list(ends))
     else:
         ends = _ends_of(model, options) or ends
@@ -154,6 +158,13 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
         )
     seconds = time.perf_counter() - begun
     return output, Reading(call.vocabulary, set(ends), pad, measured if call.trace else None, seconds, beams)
+
+
+def _processor(call: _Call, on_step: Callable[[Measurement], None] | None) -> ControlProcessor:
+    mask = call.batch.attention_mask
+    return ControlProcessor(
+        call.compiled, vocabulary=call.vocabulary, on_step=on_step, steer=call.steer, attention_mask=mask
+    )
 
 
 def _decoding(options: dict[str, Any]) -> dict[str, Any]:

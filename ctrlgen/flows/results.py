@@ -26,6 +26,8 @@ class Step:
     """Log of the probability that the model gave to all allowed tokens together; None without a constraint."""
     seconds: float
     """Time in constraints and masks, for all rows of the batch together."""
+    divergences: tuple[float, ...] = ()
+    """Of each steerer alone: KL in nats from the model's distribution over the allowed tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Trace:
     """All the time in constraints and masks: every row, drafts and lost beams included."""
     total_seconds: float
     """The time in ``model.generate``."""
+    steering_seconds: float = 0.0
+    """All the time in steerers."""
 
     @property
     def mask_share(self) -> float:
@@ -159,8 +163,14 @@ def _trace(
         one = at.get(i)
         place = row if beam is None else beam[i]
         mass = None if one is None or constraint is None or place < 0 else float(one.log_mass[place])
-        steps.append(Step(token, mass, 0.0 if one is None else one.seconds))
-    return Trace(tuple(steps), sum(one.seconds for one in reading.measured), reading.seconds)
+        apart: tuple[float, ...] = ()
+        if one is not None and one.divergences is not None and place >= 0:
+            apart = tuple(one.divergences[:, place].tolist())
+        steps.append(Step(token, mass, 0.0 if one is None else one.seconds, apart))
+    seconds, steering = (
+        sum(getattr(one, name) for one in reading.measured) for name in ("seconds", "steering_seconds")
+    )
+    return Trace(tuple(steps), seconds, reading.seconds, steering)
 
 
 def _overridden(index: int, reading: Reading, ids: Sequence[int]) -> DeadEndError:
