@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ctrlgen.errors import SpecificationError as SpecificationError
     from ctrlgen.errors import UnsatisfiableError as UnsatisfiableError
     from ctrlgen.errors import VocabularyError as VocabularyError
+    from ctrlgen.flows.draft import Draft as Draft
+    from ctrlgen.flows.draft import Drafted as Drafted
+    from ctrlgen.flows.draft import draft_then_constrain as draft_then_constrain
     from ctrlgen.flows.generate import Result as Result
     from ctrlgen.flows.generate import generate as generate
     from ctrlgen.flows.retrieve import retrieve as retrieve
@@ -52,6 +55,8 @@ _HOME = {
     "CtrlgenError": "errors",
     "DeadEndError": "errors",
     "Grammar": "constraints.grammar",
+    "Draft": "flows.draft",
+    "Drafted": "flows.draft",
     "GrammarError": "errors",
     "InputError": "errors",
     "JsonSchema": "constraints.json_schema",
@@ -69,6 +74,7 @@ _HOME = {
     "UnsatisfiableError": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
+    "draft_then_constrain": "flows.draft",
     "generate": "flows.generate",
     "retrieve": "flows.retrieve",
 }

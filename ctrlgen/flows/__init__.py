@@ -1,6 +1,7 @@
 """What lies above a single step: whole generations, and what needs more than one pass.
 
 budget.py      how many tokens a constraint needs
+draft.py       a free draft first, then the constraint (draft_text.py, draft_score.py)
 generate.py    prompts in, results out
 prompts.py     prompts of any kind as one padded batch
 results.py     ids back to texts, values and traces

@@ -52,6 +52,11 @@ class Trace:
         """Sum over the steps: log of the probability the mask let through; 0 means it never got in the way."""
         return sum(one.log_mass for one in self.steps if one.log_mass is not None)
 
+    @property
+    def projection_tax(self) -> float:
+        """Sum over the steps: -log of the probability the mask let through; 0 means it never got in the way."""
+        return 0.0 - self.log_mass
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
