@@ -173,9 +173,11 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         known += [] if self._vocabulary is None else [self._vocabulary]
         return tuple(sorted({end for vocabulary in known for end in vocabulary.eos}))
 
+    def _known_vocabulary(self) -> Vocabulary:
+        return self._vocabulary or next(c.vocabulary for c in self._constraints if isinstance(c, Constraint))
+
     def _text(self, rows: Rows, row: int) -> str:
-        vocabulary = self._vocabulary or next(c.vocabulary for c in self._constraints if isinstance(c, Constraint))
-        return vocabulary.decode(rows.ids[row].tolist()).decode(errors="replace")
+        return self._known_vocabulary().decode(rows.ids[row].tolist()).decode(errors="replace")
 
     def _per_row(self, count: int, width: int) -> tuple[Constraint | None, ...]:
         """The constraint of each row; compiled when logits of this width are first seen."""
@@ -254,7 +256,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         mask = mask[:, :length].bool().repeat_interleave(count // mask.shape[0], 0)
         pairs = zip(ids.tolist(), mask.tolist(), strict=True)
         rows = tuple(tuple(token for token, seen in zip(*pair, strict=True) if seen) for pair in pairs)
-        return Prompts(rows, ids.device)
+        return Prompts(rows, ids.device, self._known_vocabulary())
 
     def _tied_to(self, owner: LogitsProcessorList | None) -> weakref.ref[LogitsProcessorList] | None:
         """A reference that takes the rows with it when it dies."""

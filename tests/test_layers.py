@@ -28,7 +28,7 @@ LAYERS = (
 )
 """From left to right: a module imports from its own layer and from those before it."""
 
-TRANSFORMERS = ("vocabulary", "models*", "processor", "flows*", "testing*")
+TRANSFORMERS = ("vocabulary", "models*", "steering.source", "processor", "flows*", "testing*")
 """Modules that may import transformers."""
 
 HEAVY = ("*_kernel", "engine.*kernel*", "engine.masks*", "steering*", "processor", "flows*", "testing*")

@@ -177,7 +177,13 @@ def _back(
 
 
 def _gathered(point: Point, index: torch.Tensor) -> Point:
-    ready = tuple(tensor.index_select(0, index) for tensor in point.ready)
-    if point.done is point.ready:
-        return _point(ready)
-    return Point(ready, tuple(tensor.index_select(0, index) for tensor in point.done))
+    ready = _select(point.ready, index)
+    return _point(ready) if point.done is point.ready else Point(ready, _select(point.done, index))
+
+
+def _select(state: State, index: torch.Tensor) -> State:
+    """Rows of every tensor, those in tuples within included."""
+    return tuple(
+        _select(part, index) if isinstance(part, tuple) else part.index_select(0, index.to(part.device))
+        for part in state
+    )

@@ -9,9 +9,9 @@ So steerers see the distribution of the model among the tokens that are allowed,
 
 What a steerer can rely on, whatever decodes (beams, n samples, drafts, padding, reuse, threads):
 
-- States are tuples of tensors with a row of the batch in their first dimension; whoever decodes gathers them when rows
-  change places, goes back to earlier ones, or asks for the same rows from the start. So a steerer keeps nothing in
-  itself, and no function of it changes a state in place.
+- States are tuples of tensors (or of such tuples) with the rows of the batch in their first dimension; whoever decodes
+  gathers them when rows change places, goes back to earlier ones, or asks for the same rows from the start. So a
+  steerer keeps nothing in itself, and no function of it changes a state in place.
 - Prompts come without padding, tokens are ids that the model can choose.
 - Rows that are over stay in the batch: their token is an end token and their delta goes unused.
 - ``moment.log_p`` has a finite value in each row, and -inf only where a token is forbidden.
@@ -22,12 +22,14 @@ token that ``log_p`` allows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import torch
 
-    State = tuple[torch.Tensor, ...]
+    from ctrlgen.vocabulary import Vocabulary
+
+    State = tuple[Any, ...]
 
 
 class Prompts(NamedTuple):
@@ -37,6 +39,8 @@ class Prompts(NamedTuple):
     """The ids of each, without padding; beams and samples of a prompt are rows of their own."""
     device: torch.device
     """Where the logits are."""
+    vocabulary: Vocabulary | None = None
+    """What the ids mean, where that is known."""
 
 
 class Moment(NamedTuple):
