@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +30,6 @@ class Machine(States):
     Args:
         network: the network, over the lexicon of ``vocabulary``.
         start: its start node.
-        row_bytes: memory for rows; the oldest go first.
         max_states: ComplexityError beyond it.
     """
 
@@ -41,21 +39,24 @@ class Machine(States):
         network: Network,
         start: int,
         *,
-        row_bytes: int = 64 << 20,
         max_states: int = 4_000_000,
     ) -> None:
-        super().__init__(vocabulary, network.lexicon.lock, row_bytes=row_bytes, max_states=max_states)
+        super().__init__(vocabulary, network.lexicon.lock, max_states=max_states)
         self.network = network
         self._lexicon = network.lexicon
         self._work = np.empty((4096, 3), np.int64)
         self._current = np.empty((1024, 2), np.int64)
         self._after = np.empty((1024, 2), np.int64)
-        self._single: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], bool]] = OrderedDict()
-        self._plain: OrderedDict[tuple[int, int], tuple[NDArray[np.uint32], int]] = OrderedDict()
         self._witness = Witness(network, self._run)
         with self.lock:
             self._run(kernel_step.settled, start, 0, self._after)
         self.start = self._state(((self._after.item(0, 0), self._after.item(0, 1)),))
+
+    def forget_rows(self) -> None:
+        """Let go of all rows; they are computed again when needed."""
+        super().forget_rows()
+        self._single: dict[tuple[int, int], tuple[NDArray[np.uint32], bool]] = {}
+        self._plain: dict[tuple[int, int], tuple[NDArray[np.uint32], int]] = {}
 
     def witness(self, state: int) -> bytes:
         """A shortest text that ends legally from ``state``."""
@@ -89,10 +90,8 @@ class Machine(States):
         """The tokens allowed from a configuration, and whether the text may end there."""
         found = self._single.get((symbol, stack))
         if found is None:
-            found = self._single[symbol, stack] = self._filled(symbol, stack)
-            found[0].flags.writeable = False
-            if len(self._single) > self._max_rows:
-                self._single.popitem(last=False)
+            row, may_end = self._filled(symbol, stack)
+            found = self._single[symbol, stack] = self._shared(row), may_end
         return found
 
     def _filled(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], bool]:
@@ -116,10 +115,7 @@ class Machine(States):
         if found is None:
             row = np.zeros(self.vocabulary.words, np.uint32)
             _, doubts = self._fill(symbol, plain, row, False)
-            found = self._plain[symbol, plain] = row, doubts
-            row.flags.writeable = False
-            if len(self._plain) > self._max_rows:
-                self._plain.popitem(last=False)
+            found = self._plain[symbol, plain] = self._shared(row), doubts
         row, doubts = found
         blocked = self._run(kernel_objects.in_the_way, stack)
         if not blocked and not doubts:

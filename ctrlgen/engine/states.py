@@ -6,12 +6,12 @@ state is never forgotten, its row may be (it is computed again when needed).
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ctrlgen.constraint import DEAD
+from ctrlgen.engine.distinct import rows_of
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -37,27 +37,30 @@ class States:
     Args:
         vocabulary: whose tokens.
         lock: held while anything new is computed.
-        row_bytes: memory for rows; the oldest go first.
         max_states: ComplexityError beyond it.
     """
 
-    def __init__(self, vocabulary: Vocabulary, lock: threading.RLock, *, row_bytes: int, max_states: int) -> None:
+    def __init__(self, vocabulary: Vocabulary, lock: threading.RLock, *, max_states: int) -> None:
         self.vocabulary, self.lock, self.max_states = vocabulary, lock, max_states
         self._shift = max(len(vocabulary.tokens) - 1, 1).bit_length()
         self._eos = frozenset(vocabulary.eos)
-        self._max_rows = max(16, row_bytes // (4 * vocabulary.words))
         self._end_row = self._row_of_eos()
+        self._distinct = rows_of(vocabulary)
+        self._distinct.held_by(self)
         self._forget()
 
     def _forget(self) -> None:
         """Start with no state met."""
         self._sets: list[Configurations] = [()]
         self._ids: dict[Configurations, int] = {}
-        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
         self._moves: dict[int, int] = {}
         self._accepts: dict[int, bool] = {FINISHED: True}
         self._distance: dict[int, int] = {FINISHED: 1}
-        self._rows[FINISHED] = self._end_row
+        self.forget_rows()
+
+    def forget_rows(self) -> None:
+        """Let go of all rows; they are computed again when needed."""
+        self._rows: dict[int, NDArray[np.uint32]] = {FINISHED: self._end_row}
 
     # the constraint
 
@@ -133,14 +136,12 @@ class States:
 
     def _mask(self, state: int) -> NDArray[np.uint32]:
         with self.lock:
-            row = self._new_row(state)
-            row.flags.writeable = False
-            self._rows[state] = row
-            if len(self._rows) > self._max_rows:
-                oldest, _ = self._rows.popitem(last=False)
-                if oldest == FINISHED:
-                    self._rows[FINISHED] = self._end_row
+            row = self._rows[state] = self._shared(self._new_row(state))
         return row
+
+    def _shared(self, row: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """The one array with the content of ``row``."""
+        return self._distinct.share(row)
 
     def _state(self, configurations: Configurations) -> int:
         state = self._ids.get(configurations)

@@ -160,15 +160,15 @@ def test_declared_names_and_any_other_name() -> None:
 
 
 def test_states_go_on_after_rows_were_forgotten() -> None:
-    network_machine = compile_network(BYTES, keyed)
-    machine = Machine(BYTES, network_machine.network, network_machine.network.size - 1, row_bytes=1)
-    first = network_machine.mask(network_machine.start).copy()
+    machine = compile_network(BYTES, keyed)
+    first = machine.mask(machine.start).copy()
     for text in itertools.product(b"abc", repeat=3):
-        state = network_machine.start
+        state = machine.start
         for byte in text:
-            state = network_machine.advance(state, byte)
-            network_machine.mask(state)
-    assert np.array_equal(network_machine.mask(network_machine.start), first)
+            state = machine.advance(state, byte)
+            machine.mask(state)
+            machine.forget_rows()
+    assert np.array_equal(machine.mask(machine.start), first)
     assert machine.mask(FINISHED) is not None
 
 

@@ -40,13 +40,10 @@ class GrammarMachine(States):
     Args:
         vocabulary: whose tokens.
         language: the grammar.
-        row_bytes: memory for rows; the oldest go first.
     """
 
-    def __init__(
-        self, vocabulary: Vocabulary, language: Language, tables: Tables, *, row_bytes: int = 64 << 20
-    ) -> None:
-        super().__init__(vocabulary, threading.RLock(), row_bytes=row_bytes, max_states=MAX_STATES)
+    def __init__(self, vocabulary: Vocabulary, language: Language, tables: Tables) -> None:
+        super().__init__(vocabulary, threading.RLock(), max_states=MAX_STATES)
         self.language, self.tables = language, tables
         scanners, scanner_of = _scanners(language, tables)
         self.store = Store(vocabulary, Lexer(language), tables, scanners, scanner_of)
@@ -140,6 +137,13 @@ class GrammarMachine(States):
             count = max(1, _BLOCK_BYTES // (4 * self.vocabulary.words))
             self._block = list(np.zeros((count, self.vocabulary.words), np.uint32))
         return self._block.pop()
+
+    def _shared(self, row: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        kept = super()._shared(row)
+        if kept is not row and row.flags.writeable:
+            row.fill(0)
+            self._block.append(row)
+        return kept
 
     def _measure(self, state: int) -> int:
         """Find a text to an end, and note on all states along it how many tokens are left."""
