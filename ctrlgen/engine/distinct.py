@@ -10,7 +10,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
-from ctrlgen.engine.row_kernels import equal, fingerprint
+from ctrlgen.engine.kernel_rows import equal, fingerprint
 
 if TYPE_CHECKING:
     import numpy as np

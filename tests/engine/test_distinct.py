@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import ctrlgen as cg
 from ctrlgen.engine.distinct import DistinctRows, rows_of
-from ctrlgen.engine.row_kernels import equal, fingerprint
+from ctrlgen.engine.kernel_rows import equal, fingerprint
 from ctrlgen.testing import toy_vocabulary
 from ctrlgen.vocabulary import Vocabulary
 
