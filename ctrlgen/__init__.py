@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ctrlgen.constraints.json_schema import JsonSchema as JsonSchema
     from ctrlgen.constraints.package_names import PackageNames as PackageNames
     from ctrlgen.constraints.regex import Regex as Regex
+    from ctrlgen.engine.batch import MaskEngine as MaskEngine
     from ctrlgen.errors import BudgetError as BudgetError
     from ctrlgen.errors import ComplexityError as ComplexityError
     from ctrlgen.errors import CtrlgenError as CtrlgenError
@@ -61,6 +62,7 @@ _HOME = {
     "InputError": "errors",
     "JsonSchema": "constraints.json_schema",
     "ModelError": "errors",
+    "MaskEngine": "engine.batch",
     "NameIndex": "index.name_index",
     "PackageNames": "constraints.package_names",
     "Regex": "constraints.regex",
