@@ -1,6 +1,6 @@
 """Time of masks: warm and cold steps on a real vocabulary, beside the peers that are installed.
 
-    python benchmarks/masks.py [--quick] [--json] [--tokenizer llama3] [--repeat 3]
+    python benchmarks/masks.py [--quick] [--json] [--tokenizer llama3] [--data FILE] [--soak 10000]
 
 For each schema the tokens of a document that satisfies it are fed one by one, and mask + advance are timed at each.
 *Cold*: a constraint compiled anew from a schema never met (names and shapes differ), each step for the first time; only
@@ -8,6 +8,9 @@ the vocabulary's own tables are warm. *Warm*: the same document once more. A ste
 inside a free string. All times are microseconds of one thread, the lesser of wall and process time, since the machine
 may be shared. Peers (llguidance, xgrammar) run in the same process on the same schemas and documents when they are
 installed; ``make bench`` puts them into an environment of their own and runs this there.
+
+With ``--data`` real schemas and documents are compared with llguidance too (see real_schemas.py), and the memory is
+measured that all of them take together; with ``--soak`` the memory after so many different schemas.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+import real_schemas
 from rich.console import Console
 from rich.table import Table
 
@@ -145,6 +149,7 @@ class Guidance:
         self.library, self.tokens = llguidance, llguidance.hf.from_tokenizer(tokenizer)
         self.fill = llguidance.torch.fill_next_token_bitmask
         self.row = llguidance.torch.allocate_token_bitmask(1, self.tokens.vocab_size)
+        self.ends = (self.tokens.eos_token,)
 
     def compile(self, schema: dict[str, Any]) -> Any:
         grammar = self.library.LLMatcher.grammar_from_json_schema(json.dumps(schema))
@@ -159,6 +164,9 @@ class Guidance:
     def mask(self, run: Any) -> Any:
         self.fill(run, self.row, 0)
         return self.row
+
+    def allows(self, row: Any, token: int) -> bool:
+        return bool(int(row[0, token >> 5]) >> (token & 31) & 1)
 
     def advance(self, run: Any, token: int) -> bool:
         return bool(run.consume_token(token))
@@ -251,17 +259,68 @@ def import_seconds() -> float:
     return round(min(float(run.stdout) for run in runs), 3)
 
 
+def real(path: str, tokenizer: Any, most: int | None) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Figures and bars on real schemas beside llguidance."""
+    engines = {
+        "ctrlgen": real_schemas.Declared(tokenizer),
+        "ctrlgen any order": real_schemas.AnyOrder(tokenizer),
+        "llguidance": Guidance(tokenizer),
+    }
+    for engine in engines.values():
+        real_schemas.watch(engine, {"schema": {"type": "string"}}, [(tokenizer.encode('"up"'), True)], clock)
+    seen = real_schemas.compare(path, tokenizer, engines, clock, most)
+    declared = real_schemas.shares(seen, "ctrlgen", "llguidance")
+    free = real_schemas.shares(seen, "ctrlgen any order", "llguidance")
+    judged = {
+        name: {"right": sum(s.right for s in each), "invalid accepted": sum(s.accepted for s in each)}
+        for name, each in seen.items()
+    }
+    count = len(seen["ctrlgen"])
+    bars: dict[str, list[Any]] = {
+        "any order: share of schemas right, at least": [judged["ctrlgen any order"]["right"] / count, 0.99],
+        "any order: invalid documents accepted": [judged["ctrlgen any order"]["invalid accepted"], 0],
+        "mean / llguidance": [declared["ctrlgen mean"] / declared["llguidance mean"], 0.3],
+        "p99 / llguidance": [declared["ctrlgen p99"] / declared["llguidance p99"], 0.6],
+        "p99.9, us": [declared["ctrlgen p99.9"], 1000],
+        "any order: mean / llguidance": [free["ctrlgen any order mean"] / free["llguidance mean"], 0.4],
+        "first mask, median / llguidance": [
+            declared["ctrlgen first mask median"] / declared["llguidance first mask median"],
+            0.5,
+        ],
+        "first mask, p99, us": [declared["ctrlgen first mask p99"], 10_000],
+    }
+    return {"declared": declared, "any order": free, "judged": judged, "schemas": count}, bars
+
+
+def apart(*arguments: str) -> dict[str, float]:
+    """Figures of a process of its own, for memory."""
+    run = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer schemas: under a minute")
     parser.add_argument("--json", action="store_true", help="print figures and bars as JSON in the last line")
     parser.add_argument("--tokenizer", default="llama3", help="one of ctrlgen.models' tokenizers, or a folder")
     parser.add_argument("--schemas", type=int, help="number of schemas (300, quick: 60)")
+    parser.add_argument("--data", help="JSON lines of real schemas with their documents; needs llguidance")
+    parser.add_argument("--soak", type=int, help="measure the memory after so many different schemas")
+    parser.add_argument("--memory", choices=["held", "soak"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     from transformers import AutoTokenizer
 
     folder = options.tokenizer if os.path.isdir(options.tokenizer) else models.tokenizer(options.tokenizer)  # noqa: PTH112
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    if options.memory:
+        held = options.memory == "held"
+        print(
+            json.dumps(
+                real_schemas.held(options.data, tokenizer) if held else real_schemas.soak(options.soak, tokenizer, make)
+            )
+        )
+        return
     cases = []
     for seed in range(options.schemas or (60 if options.quick else 300)):
         schema, document = make(seed)
@@ -282,13 +341,28 @@ def main() -> None:
     figures["apply to fp32 logits, us a row"] = apply_cost(len(tokenizer))
     figures["import seconds"] = import_seconds()
     console.print(table)
-    bars = {
+    ours = Ours(tokenizer)
+    warm = real_schemas.batch_cost(
+        [ours.compile(schema) for schema, _ in cases[:32]], [tokens for _, tokens in cases[:32]], ours.vocabulary
+    )
+    figures["warm batch of 256, us a request and step"] = warm
+    bars: dict[str, list[Any]] = {
         "warm mask + advance, median us": [figures["ctrlgen warm"]["median"], 5.0],
         "cold structural state, median us": [figures["ctrlgen cold structural"]["median"], 60.0],
         "import ctrlgen, seconds": [figures["import seconds"], 0.3],
+        "warm batch of 256, us a request and step": [warm, 5.0],
+        "applied to fp32 logits, us a row": [figures["apply to fp32 logits, us a row"], 80.0],
     }
+    if options.data:
+        figures["real schemas"], more = real(options.data, tokenizer, 60 if options.quick else None)
+        bars |= more
+        figures["memory"] = apart("--memory", "held", "--data", options.data, "--tokenizer", options.tokenizer)
+        bars["memory with all real schemas held, MB"] = [figures["memory"]["MB"], 300]
+    if options.soak:
+        figures["soak"] = apart("--memory", "soak", "--soak", str(options.soak), "--tokenizer", options.tokenizer)
     for name, bar in bars.items():
-        bar.append(bar[0] <= bar[1])
+        bar[0] = round(bar[0], 4)
+        bar.append(bar[0] >= bar[1] if name.endswith("at least") else bar[0] <= bar[1])
         console.print(f"{name}: {bar[0]} (at most {bar[1]}) {'met' if bar[2] else 'NOT MET'}")
     console.print(f"mask applied to fp32 logits: {figures['apply to fp32 logits, us a row']} µs a row, copy included")
     if options.json:
