@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ctrlgen.flows.generate import Result as Result
     from ctrlgen.flows.generate import generate as generate
     from ctrlgen.flows.retrieve import retrieve as retrieve
+    from ctrlgen.guard.package_guard import PackageGuard as PackageGuard
     from ctrlgen.index.name_index import NameIndex as NameIndex
     from ctrlgen.index.token_index import TokenIndex as TokenIndex
     from ctrlgen.processor import ControlProcessor as ControlProcessor
@@ -64,6 +65,7 @@ _HOME = {
     "ModelError": "errors",
     "MaskEngine": "engine.batch",
     "NameIndex": "index.name_index",
+    "PackageGuard": "guard.package_guard",
     "PackageNames": "constraints.package_names",
     "Regex": "constraints.regex",
     "RegexError": "errors",

@@ -19,6 +19,7 @@ LAYERS = (
     {"grammars"},
     {"index"},
     {"constraints"},
+    {"guard"},
     {"steering"},
     {"hmm"},
     {"rows", "processor"},

@@ -1,0 +1,81 @@
+"""Finished texts through the scanner: the first byte that is refused tells a name that is not there, or no name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ctrlgen.guard.package_guard import Finding
+
+if TYPE_CHECKING:
+    from ctrlgen.guard.scanner import Scanner
+    from ctrlgen.index.name_index import NameIndex
+
+_GOES_ON = (b":", b"/", b"+")
+"""After a name that is not there, what tells that the whole word is none, but a URL, say."""
+
+_NOT_THERE, _UNCHECKED = "not on the list", "cannot be checked"
+
+
+def findings(text: str, scanner: Scanner, index: NameIndex, *, requirements: bool) -> list[Finding]:
+    """What the guard would not have let through; after each find the text goes on as after a listed name."""
+    from ctrlgen.guard.guard_kernel import run
+
+    content = text.encode(errors="surrogatepass")
+    data, layout = np.frombuffer(content, np.uint8), index.layout
+    tables = (scanner.after, scanner.within, scanner.in_name, scanner.url, scanner.full_stop, scanner.fold)
+    names = (layout.tokens, layout.offsets, layout.symbol, layout.lo, layout.child, layout.branch)
+    found: list[tuple[int, int, str]] = []
+    state, at = (scanner.block if requirements else 0), 0
+    while at < len(content):
+        stop, before, begin, whole = map(int, run(tables, names, scanner.joins, state, data, at))
+        if stop == len(content) and (begin < 0 or whole):
+            break
+        if begin < 0 and (opened := int(scanner.after[before, content[stop]])) >= 0 and scanner.in_name[opened]:
+            begin, before = stop, opened  # no name begins with its first letter
+        if begin >= 0 and not (whole and scanner.fold[content[stop]] < 0):
+            end = _end_of_name(content, begin, scanner)
+            found.append((begin, end, _NOT_THERE))
+            if content[end : end + 1] in _GOES_ON:
+                end = _end_of_word(content, end)
+        else:
+            end = stop
+            if begin < 0 or content[stop] >= 0x80 or whole:
+                wide = content[stop] >= 0x80 and not whole
+                end = _end_of_name(content, stop, scanner) if wide else _end_of_character(content, stop)
+                found.append((stop, end, _UNCHECKED))
+        after = int(scanner.after[before, content[end]]) if begin >= 0 and end < len(content) and end > begin else -1
+        state, at = (after, end + 1) if after >= 0 else (0, max(end, at + 1))
+        if after >= 0 and scanner.in_name[after]:
+            state, at = 0, end
+    return [_finding(content, *one) for one in found]
+
+
+def _end_of_name(content: bytes, begin: int, scanner: Scanner) -> int:
+    """The index after all bytes of a name, without full stops at its end."""
+    end = begin
+    while end < len(content) and (scanner.fold[content[end]] >= 0 or content[end] >= 0x80):
+        end += 1
+    name = content[begin:end].rstrip(b".")
+    return begin + max(len(name), 1)
+
+
+def _end_of_word(content: bytes, at: int) -> int:
+    while at < len(content) and content[at] not in b" \t\r\n\"'`":
+        at += 1
+    return at
+
+
+def _end_of_character(content: bytes, at: int) -> int:
+    end = at + 1
+    while end < len(content) and content[end] & 0xC0 == 0x80:
+        end += 1
+    return end
+
+
+def _finding(content: bytes, start: int, end: int, reason: str) -> Finding:
+    before = content[:start].decode(errors="replace")
+    line = before.count("\n") + 1
+    column = len(before) - (before.rfind("\n") + 1) + 1
+    return Finding(len(before), line, column, content[start:end].decode(errors="replace"), reason)

@@ -1,0 +1,189 @@
+"""The guard as a Constraint: free text in which only listed packages are installed."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from copy import copy
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ctrlgen.constraint import DEAD
+from ctrlgen.engine.distinct import rows_of
+from ctrlgen.errors import VocabularyError
+from ctrlgen.index import name_kernels
+from ctrlgen.index.compiled import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ctrlgen.guard.scanner import Scanner
+    from ctrlgen.index.name_index import NameIndex
+    from ctrlgen.vocabulary import Vocabulary
+
+Position = tuple[int, int, int, int]
+"""State of the scanner, edge and depth among the names, bits: see ``ctrlgen.guard.guard_kernel``."""
+
+FINISHED = 0
+_MOST_ROWS = 4096
+_MOST_MOVES = 1 << 18
+_MOST_CONTEXT = 4096  # bytes, of which the last line is what matters
+
+
+class GuardConstraint:
+    """All text is allowed but names after commands that are not on the list; made by ``PackageGuard.compile``.
+
+    Control tokens are allowed everywhere and change nothing, since a decoder may drop them. A text may end wherever no
+    name is unfinished.
+
+    Raises:
+        VocabularyError: bytes that names use are no tokens, so that a name could be begun and not be finished.
+    """
+
+    def __init__(self, scanner: Scanner, index: NameIndex, vocabulary: Vocabulary) -> None:
+        missing = [byte for byte in sorted(index.alphabet) if not vocabulary.has_byte[byte]]
+        if missing:
+            raise VocabularyError(
+                f"the vocabulary has no token of the single byte 0x{missing[0]:02x}, which occurs in names, so a name "
+                "could be begun that no token finishes; use a tokenizer with all bytes"
+            )
+        self.scanner, self.index, self.vocabulary = scanner, index, vocabulary
+        layout = index.layout
+        self._names = (layout.tokens, layout.offsets, layout.symbol, layout.lo, layout.child, layout.branch)
+        self._tables = (
+            scanner.after, scanner.within, scanner.in_name, scanner.url, scanner.full_stop, scanner.fold,
+        )  # fmt: skip
+        self._eos = frozenset(vocabulary.eos)
+        self._controls = frozenset(t for t in vocabulary.special.values() if t < vocabulary.width) - self._eos
+        self._end_row, self._control_row = self._row_with(self._eos), self._row_with(self._controls)
+        self._end_row.flags.writeable = False
+        self._positions: list[Position] = [(-1, 0, 0, 0)]
+        self._number: dict[Position, int] = {}
+        self._moves: dict[tuple[int, int], int] = {}
+        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
+        self._distinct = rows_of(vocabulary)
+        self._distinct.held_by(self)
+        self._lock = threading.Lock()
+        self.start = self._state((0, 0, 0, 0))
+
+    def after(self, context: str) -> GuardConstraint:
+        """The same constraint, for a text that follows ``context``; shares all that this one has found out.
+
+        What the guard would refuse in the context is taken for free text.
+        """
+        from ctrlgen.guard.guard_kernel import take
+
+        position: Position = (0, 0, 0, 0)
+        for byte in context.encode(errors="replace")[-_MOST_CONTEXT:]:
+            found = tuple(map(int, take(self._tables, self._names, self.scanner.joins, *position, byte)))
+            position = (0, 0, 0, 0) if found[0] < 0 else found  # type: ignore[assignment]
+        other = copy(self)
+        other.start = self._state(position)
+        self._distinct.held_by(other)
+        return other
+
+    def advance(self, state: int, token: int) -> int:
+        """The state after ``token``, or DEAD when it is refused."""
+        move = self._moves.get((state, token))
+        return self._advance(state, token) if move is None else move
+
+    def mask(self, state: int) -> NDArray[np.uint32]:
+        """uint32[ceil(V / 32)], read-only; bit t % 32 of word t // 32 is set if token t is allowed."""
+        row = self._rows.get(state)
+        return self._mask(state) if row is None else row
+
+    def accepts(self, state: int) -> bool:
+        """Whether the text may end here: no name is unfinished."""
+        if state == FINISHED:
+            return True
+        s, *place = self._positions[state]
+        return not self.scanner.in_name[s] or self._complete(*place)
+
+    def distance(self, state: int) -> int:
+        """Number of tokens, EOS included, that suffice to end: of the rest of a short name, longest token first."""
+        if self.accepts(state):
+            return 1
+        return 1 + len(self.vocabulary.encode_greedy(self.rest(state)))
+
+    def rest(self, state: int) -> bytes:
+        """The bytes that finish the name that is being written; empty outside of names."""
+        _, e, d, _ = self._positions[state]
+        if self.accepts(state):
+            return b""
+        if e < 0:
+            return b":"  # what is no name may only become a URL
+        layout = self.index.layout
+        name = int(compiled(name_kernels.shortest_below)(layout.symbol, layout.lo, layout.child, layout.shortest, e))
+        return layout.tokens[int(layout.offsets[name]) + d : int(layout.offsets[name + 1])].tobytes()
+
+    def in_name(self, state: int) -> bool:
+        """Whether the text so far ends within a name, whole or not."""
+        return state != FINISHED and bool(self.scanner.in_name[self._positions[state][0]])
+
+    def forget_rows(self) -> None:
+        """Let go of all rows; they are computed again when needed."""
+        self._rows = OrderedDict()
+
+    def _complete(self, e: int, d: int, bits: int) -> bool:
+        from ctrlgen.guard.guard_kernel import complete
+
+        return bool(complete(self._names, e, d, bits))
+
+    def _state(self, position: Position) -> int:
+        state = self._number.get(position)
+        if state is None:
+            with self._lock:
+                state = self._number.setdefault(position, len(self._positions))
+                if state == len(self._positions):
+                    self._positions.append(position)
+        return state
+
+    def _advance(self, state: int, token: int) -> int:
+        from ctrlgen.guard.guard_kernel import take_text
+
+        if state < 0 or not 0 <= token < self.vocabulary.width:
+            return DEAD
+        if token in self._eos:
+            return FINISHED if self.accepts(state) else DEAD
+        if state == FINISHED:
+            return DEAD
+        if token in self._controls:
+            return state
+        text = self.vocabulary.tokens[token] if token < len(self.vocabulary.tokens) else None
+        if not text:
+            return DEAD
+        found = take_text(
+            self._tables, self._names, self.scanner.joins, *self._positions[state], np.frombuffer(text, np.uint8)
+        )
+        after = DEAD if found[0] < 0 else self._state(tuple(map(int, found)))  # type: ignore[arg-type]
+        if len(self._moves) >= _MOST_MOVES:
+            self._moves = {}
+        self._moves[state, token] = after
+        return after
+
+    def _mask(self, state: int) -> NDArray[np.uint32]:
+        from ctrlgen.guard.guard_kernel import fill
+
+        if state == FINISHED:
+            return self._end_row
+        row, trie = self._control_row.copy(), self.vocabulary.trie
+        fill(
+            self._tables, self._names, self.scanner.joins, trie.nodes, trie.tokens, trie.longest,
+            *self._positions[state], row,
+        )  # fmt: skip
+        if self.accepts(state):
+            row |= self._end_row
+        row = self._distinct.share(row)
+        rows = self._rows
+        rows[state] = row
+        while len(rows) > _MOST_ROWS:
+            rows.popitem(last=False)
+        return row
+
+    def _row_with(self, tokens: frozenset[int]) -> NDArray[np.uint32]:
+        row = np.zeros(self.vocabulary.words, np.uint32)
+        for token in tokens:
+            if token < self.vocabulary.width:
+                row[token >> 5] |= np.uint32(1 << (token & 31))
+        return row
