@@ -43,6 +43,10 @@ class Emission(Protocol):
         """float[V, H], rows of tokens."""
         ...
 
+    def totals(self) -> torch.Tensor:
+        """float64[H]: the sum of b(v | z) over v, which should be 1."""
+        ...
+
     def parts(self) -> tuple[torch.Tensor, ...]:
         """The probabilities it is stored as."""
         ...
@@ -77,15 +81,20 @@ class Dense(NamedTuple):
 
     def sums(self, values: torch.Tensor, classes: torch.Tensor, count: int) -> torch.Tensor:
         """float or complex[count, H]: the sum of b(v | z) values[v] over the tokens of each class int64[V]."""
-        out = torch.zeros(count, self.shape[1], dtype=values.dtype, device=values.device)
+        exact = _exact(values)
+        out = torch.zeros(count, self.shape[1], dtype=exact.dtype, device=values.device)
         for first in range(0, len(values), _ROWS):
             part = slice(first, first + _ROWS)
-            out.index_add_(0, classes[part], self.table[part] * values[part, None])
-        return out
+            out.index_add_(0, classes[part], self.table[part] * exact[part, None])
+        return out.to(values.dtype)
 
     def dense(self) -> torch.Tensor:
         """float[V, H]."""
         return self.table
+
+    def totals(self) -> torch.Tensor:
+        """float64[H]: the sum of b(v | z) over v."""
+        return self.table.sum(0, dtype=torch.float64)
 
     def parts(self) -> tuple[torch.Tensor, ...]:
         """The probabilities it is stored as."""
@@ -144,17 +153,23 @@ class Sparse(NamedTuple):
 
     def sums(self, values: torch.Tensor, classes: torch.Tensor, count: int) -> torch.Tensor:
         """float or complex[count, H]: the sum of b(v | z) values[v] over the tokens of each class int64[V]."""
-        spread = torch.zeros(count, dtype=values.dtype, device=values.device)
-        out = spread.index_add_(0, classes, values * self.background)[:, None] * self.share
+        exact = _exact(values)
+        spread = torch.zeros(count, dtype=exact.dtype, device=values.device)
+        out = spread.index_add_(0, classes, exact * self.background)[:, None] * self.share
         tokens = self._tokens()
-        out.index_put_((classes[tokens], self.states), values[tokens] * self.entries, accumulate=True)
-        return out
+        out.index_put_((classes[tokens], self.states), exact[tokens] * self.entries, accumulate=True)
+        return out.to(values.dtype)
 
     def dense(self) -> torch.Tensor:
         """float[V, H]."""
         out = self.background[:, None] * self.share
         out.index_put_((self._tokens(), self.states), self.entries, accumulate=True)
         return out
+
+    def totals(self) -> torch.Tensor:
+        """float64[H]: the sum of b(v | z) over v."""
+        shared = self.share.double() * self.background.sum(dtype=torch.float64)
+        return shared.index_add(0, self.states, self.entries.double())
 
     def parts(self) -> tuple[torch.Tensor, ...]:
         """The probabilities it is stored as."""
@@ -194,6 +209,11 @@ def sparse(table: torch.Tensor, background: torch.Tensor, least: float) -> Spars
     starts = torch.zeros(len(table) + 1, dtype=torch.long, device=table.device)
     starts[1:] = torch.bincount(tokens, minlength=len(table)).cumsum(0)
     return Sparse(starts, states, entries[tokens, states], background, share)
+
+
+def _exact(values: torch.Tensor) -> torch.Tensor:
+    """In double precision: a sum over a vocabulary in float32 is off in the fourth digit."""
+    return values.to(torch.complex128 if values.is_complex() else torch.float64)
 
 
 def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -219,11 +219,10 @@ def _check(hmm: HMM) -> None:
         )
     if any(not 0 <= token < width for token in hmm.eos):
         raise ModelError(f"eos is {list(hmm.eos)}; expected ids from 0 to {width - 1}")
-    ones = torch.ones(width, dtype=hmm.start.dtype, device=hmm.device)
     sums = {
-        "start": hmm.start.sum()[None],
-        "transition": hmm.transition.to(hmm.start.dtype).sum(1),
-        "emission": hmm.emission.expected(ones),
+        "start": hmm.start.sum(dtype=torch.float64)[None],
+        "transition": hmm.transition.sum(1, dtype=torch.float64),
+        "emission": hmm.emission.totals(),
     }
     parts = (hmm.start, hmm.transition, *hmm.emission.parts())
     if any(bool((part < 0).any()) for part in parts):

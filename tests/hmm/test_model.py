@@ -89,3 +89,12 @@ def test_sparse_answers_as_its_dense_form(least):
         close(emission.expected(values), plain.expected(values))
         close(emission.sums(values[0], classes, 3), plain.sums(values[0], classes, 3))
     assert isinstance(thin, HMM)
+
+
+def test_sums_over_a_large_vocabulary():
+    # in float32 and one after the other, they would be off by 4e-4
+    width = 50_000
+    hmm = HMM(torch.ones(1), torch.ones(1, 1), Dense(torch.full((width, 1), 1 / width)))
+    every = torch.zeros(width, dtype=torch.long)
+    for emission in (hmm.emission, hmm.sparse(least=0.5).emission, hmm.sparse(least=2.0).emission):
+        assert float(emission.sums(torch.ones(width), every, 1)) == pytest.approx(1, abs=1e-6)
