@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ctrlgen.flows.draft import draft_then_constrain as draft_then_constrain
     from ctrlgen.flows.generate import Result as Result
     from ctrlgen.flows.generate import generate as generate
+    from ctrlgen.flows.guarded import guarded as guarded
     from ctrlgen.flows.retrieve import retrieve as retrieve
     from ctrlgen.guard.package_guard import PackageGuard as PackageGuard
     from ctrlgen.index.name_index import NameIndex as NameIndex
@@ -80,6 +81,7 @@ _HOME = {
     "VocabularyError": "errors",
     "draft_then_constrain": "flows.draft",
     "generate": "flows.generate",
+    "guarded": "flows.guarded",
     "retrieve": "flows.retrieve",
 }
 

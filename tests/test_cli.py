@@ -608,3 +608,27 @@ def test_a_text_that_the_model_class_refuses_says_why():
     refused = _row("p", Result("{}", None, True, (1,), problem="no"))
     assert refused["problem"] == "no"
     assert "problem" not in _row("p", Result("x", "x", True, (1,)))
+
+
+def test_guard_checks_a_finished_text(tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("numpy\nrequests\n")
+    status, out, _ = run("guard", "--names", str(names), "--check", "-", stdin="Run\n`pip install numpy reqests`\n")
+    assert status == 1
+    assert out == "-:2:20: 'reqests' is not on the list\n"
+    file = tmp_path / "requirements.txt"
+    file.write_text("numpy==1\nbad\n")
+    status, out, _ = run("guard", "--names", str(names), "--check", str(file), "--json")
+    assert status == 1
+    assert json.loads(out)["text"] == "bad"
+    file.write_text("numpy==1\n")
+    assert run("guard", "--names", str(names), "--check", str(file))[0] == 0
+
+
+def test_guard_needs_names_and_a_text(tmp_path):
+    status, _, error = run("guard", "--check", "-", stdin="x")
+    assert status == 2
+    assert "--names FILE" in error
+    names = tmp_path / "names.txt"
+    names.write_text("numpy\n")
+    assert "PROMPT" in run("guard", "--names", str(names))[2]

@@ -1,9 +1,10 @@
-"""The command line: ``ctrlgen generate | check | report | fetch | index | warmup``.
+"""The command line: ``ctrlgen generate | guard | check | report | fetch | index | warmup``.
 
 options.py    the options that say what a text must satisfy
 sources.py    files and standard input, with errors that show the place
 generate.py   prompts in, JSON lines out
 output.py     JSON lines on disk: whole, or readable as far as they go
+guard.py      only packages that there are
 check.py      does a text satisfy a constraint, and if not, where
 walk.py       a text along a constraint, byte by byte
 expected.py   what may come next, in words
@@ -25,7 +26,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from ctrlgen.cli import check, fetch, generate, index, report
+from ctrlgen.cli import check, fetch, generate, guard, index, report
 from ctrlgen.errors import CtrlgenError
 
 INTERRUPTED = 130
@@ -105,11 +106,11 @@ def common(
 ) -> None:
     """What a language model may say, token by token, exactly and fast.
 
-    Exit status: 0 if all went well, 1 if the answer is no (check, report), 2 after an error, 130 after Ctrl-C.
+    Exit status: 0 if all went well, 1 if the answer is no (check, guard, report), 2 after an error, 130 after Ctrl-C.
     """
 
 
-for command in (generate.generate, check.check, report.report, fetch.fetch, fetch.warmup):
+for command in (generate.generate, guard.guard, check.check, report.report, fetch.fetch, fetch.warmup):
     app.command()(command)
 app.add_typer(index.commands, name="index")
 

@@ -126,7 +126,7 @@ def _loaded(
 
         specification.compile(byte_vocabulary())  # its errors come sooner than a model does
         run_every_kernel()  # loading them is no part of what masks cost
-    model, tokenizer = _load(name, dtype, device)
+    model, tokenizer = load(name, dtype, device)
     from ctrlgen.flows.generate import generate as run
     from ctrlgen.processor import vocabulary_of
 
@@ -151,7 +151,8 @@ def _loaded(
     return run_batch
 
 
-def _load(name: str | None, dtype: str, device: str | None) -> tuple[Any, Any]:
+def load(name: str | None, dtype: str, device: str | None) -> tuple[Any, Any]:
+    """A model and its tokenizer, without the chatter of loading."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     import torch

@@ -121,6 +121,15 @@ class GuardConstraint:
         """Whether the text so far ends within a name, whole or not."""
         return state != FINISHED and bool(self.scanner.in_name[self._positions[state][0]])
 
+    def name_before(self, text: bytes, state: int) -> bytes:
+        """The bytes of the name at the end of ``text``, which led to ``state``; empty outside of names."""
+        if not self.in_name(state):
+            return b""
+        begin = len(text)
+        while begin and (self.scanner.fold[text[begin - 1]] >= 0 or text[begin - 1] >= 0x80):
+            begin -= 1
+        return text[begin:]
+
     def forget_rows(self) -> None:
         """Let go of all rows; they are computed again when needed."""
         self._rows = OrderedDict()

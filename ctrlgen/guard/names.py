@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -11,7 +13,8 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctrlgen.errors import InputError
+from ctrlgen.cache import cache_folder
+from ctrlgen.errors import CtrlgenError, InputError
 from ctrlgen.index.name_index import NameIndex
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json"
 _MOST_BYTES = 1 << 30
+_WORTH_KEEPING = 1 << 18  # bytes of a file of names
 
 
 def read_names(source: str | os.PathLike[str], normalise: Normal | None) -> NameIndex:
@@ -41,7 +45,23 @@ def read_names(source: str | os.PathLike[str], normalise: Normal | None) -> Name
         if normalise is not None and index.normalise != normalise:
             raise InputError(f"{source} was not built with normalise={normalise!r}; build it with it")
         return index
-    return NameIndex.from_file(path, normalise=normalise)
+    return _remembered(path, normalise)
+
+
+def _remembered(path: Path, normalise: Normal | None) -> NameIndex:
+    """The index of a text file, kept in the cache so that it is read and sorted once."""
+    if path.stat().st_size < _WORTH_KEEPING:
+        return NameIndex.from_file(path, normalise=normalise)
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    kept = cache_folder() / "names" / f"{content[:40]}-{normalise or 'as-is'}.names"
+    with contextlib.suppress(CtrlgenError, OSError):
+        return NameIndex.open(kept)
+    index = NameIndex.from_file(path, normalise=normalise)
+    with contextlib.suppress(OSError):  # without a cache it is read anew each time
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        index.save(kept)
+    return index
 
 
 def projects(content: bytes, where: str) -> list[str]:
