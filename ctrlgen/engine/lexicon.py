@@ -191,6 +191,12 @@ class Lexicon:
         few = (span[:, ENDINGS] < ENDLESS) & (span[:, RANGE_HI] > span[:, RANGE_LO])
         return bool(few.any())
 
+    def span(self, state: int) -> tuple[int, int]:
+        """The first state of the automaton that a state is of, and the number of its states."""
+        number = bisect_right(self._spans, state)
+        end = self._spans[number] if number < len(self._spans) else self._step.n
+        return self._spans[number - 1], end - self._spans[number - 1]
+
     def takes(self, state: int, text: bytes) -> bool:
         """Whether the automaton accepts after ``text``."""
         for byte in text:

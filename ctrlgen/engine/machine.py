@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctrlgen.engine import kernel_fill, kernel_objects, kernel_step, kernel_table
+from ctrlgen.engine.landings import Landings
 from ctrlgen.engine.lexicon import lexicon_of
 from ctrlgen.engine.network import END, Network
 from ctrlgen.engine.states import FINISHED, WORN_STACKS, WORN_STATES, Configurations, States
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ctrlgen.constraint import Constraint
+    from ctrlgen.engine.levels import Levels
     from ctrlgen.vocabulary import Vocabulary
 
 _MAX_WORK = 1 << 22
@@ -48,6 +50,7 @@ class Machine(States):
         self._current = np.empty((1024, 2), np.int64)
         self._after = np.empty((1024, 2), np.int64)
         self._witness = Witness(network, self._run)
+        self._landings = Landings(self)
         with self.lock:
             self._run(kernel_step.settled, start, 0, self._after)
         self.start = self._state(((self._after.item(0, 0), self._after.item(0, 1)),))
@@ -62,6 +65,11 @@ class Machine(States):
         """A shortest text that ends legally from ``state``."""
         with self.lock:
             return min((self._witness.of(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b"")
+
+    def levels(self, state: int) -> Levels:
+        """How many tokens suffice after each text token that ``state`` allows."""
+        with self.lock:
+            return self._landings.levels(self._sets[state])
 
     @property
     def worn(self) -> bool:
@@ -185,8 +193,7 @@ class Machine(States):
             raise ComplexityError("the constraint is too ambiguous here: too many parses at once; simplify it")
 
     def _measure(self, state: int) -> int:
-        texts = (self._witness.of(s, k) for s, k in self._sets[state])
-        return 1 + min(len(self.vocabulary.encode_greedy(text)) for text in texts)
+        return 1 + min(self._witness.rest(s, k).tokens for s, k in self._sets[state])
 
 
 def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> Constraint:

@@ -6,7 +6,7 @@ what is left, and the number of its tokens goes down by one with each of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,38 @@ from ctrlgen.errors import ComplexityError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from ctrlgen.engine.containers import Members, Way
     from ctrlgen.engine.network import Network
 
 MAX_BYTES = 10_000_000
 MAX_NAMES = 100_000
+MAX_KNOWN = 30_000
+MAX_LITERAL = 4096
+_AROUND = 32  # bytes of quotes, colon, comma and blanks around a name and a value
+_TOO_LONG = f"the shortest text has more than {MAX_BYTES} bytes"
+
+Place = tuple[int, int]
+"""A settled configuration."""
+
+
+class Rest(NamedTuple):
+    """What is known of a short text to the end."""
+
+    tokens: int
+    """The fewest tokens that spell it, the end token not included."""
+    length: int
+    """Its bytes."""
+    shift: int
+    """How many tokens more it may take if a further undeclared name must not come again: see ``landings``."""
+    head: bytes
+    """Its beginning, as long as the longest token."""
+    counts: NDArray[np.int32]
+    """int32[len(head) + 1]: the fewest tokens from each byte of the head on."""
+
+
+_NOTHING = Rest(0, 0, 0, b"", np.zeros(1, np.int32))
 
 
 class Witness:
@@ -34,6 +61,9 @@ class Witness:
     def __init__(self, network: Network, run: Callable[..., int]) -> None:
         self.network, self.lexicon, self._run = network, network.lexicon, run
         self._one = np.empty((64, 2), np.int64)
+        self._known: dict[Place, Rest] = {}
+        self._literals: dict[int, tuple[bytes, int]] = {}
+        self._shift = 0
 
     def of(self, symbol: int, stack: int) -> bytes:
         """A text that leads from a configuration to the end.
@@ -42,30 +72,84 @@ class Witness:
             ComplexityError: it has more than MAX_BYTES bytes.
         """
         out = bytearray()
-        network = self.network
-        while True:
-            symbol, stack = self._settled(symbol, stack)
+        place: Place | None = self._settled(symbol, stack)
+        while place is not None:
+            place = self._after(place, out)
             if len(out) > MAX_BYTES:
-                raise ComplexityError(f"the shortest text has more than {MAX_BYTES} bytes")
-            if symbol < 0:
-                symbol, stack = self._finish(~symbol, stack, out)
-                if symbol == 0 and stack == 0:
-                    return bytes(out)
-                continue
-            kind = network.kind(symbol)
-            if kind == kinds.END:
-                return bytes(out)
-            if kind == kinds.BYTES:
-                byte = network.cheapest(symbol)
-                out.append(byte)
-                low, high = network.arrays[0][symbol, 1:3].tolist()
-                symbol = next(t for a, b, t in network.arrays[1][low:high].tolist() if a <= byte <= b)
-            elif kind == kinds.FORK:
-                symbol = network.cheapest(symbol)
-            elif kind == kinds.NAME:
-                symbol, stack = self._member(symbol, stack, out)
-            else:
-                network.build(symbol)
+                raise ComplexityError(_TOO_LONG)
+        return bytes(out)
+
+    def rest(self, symbol: int, stack: int) -> Rest:
+        """What is known of that text: how many tokens it takes at least. Kept for each configuration along it.
+
+        Raises:
+            ComplexityError: it has more than MAX_BYTES bytes.
+        """
+        place: Place | None = self._settled(symbol, stack)
+        trail: list[tuple[Place, bytes, int]] = []
+        while place is not None and place not in self._known:
+            out, self._shift = bytearray(), 0
+            after = self._after(place, out)
+            trail.append((place, bytes(out), self._shift))
+            place = after
+        rest = _NOTHING if place is None else self._known[place]
+        if len(self._known) > MAX_KNOWN:
+            self._known.clear()
+        for place, text, shift in reversed(trail):
+            rest = self._known[place] = self._longer(text, shift, rest)
+        return rest
+
+    def _longer(self, text: bytes, shift: int, rest: Rest) -> Rest:
+        """The rest with a text before it."""
+        from ctrlgen.engine.kernel_closing import fewest
+
+        if not text:
+            return rest if shift == 0 else rest._replace(shift=rest.shift + shift)
+        if rest.length + len(text) > MAX_BYTES:
+            raise ComplexityError(_TOO_LONG)
+        whole, counts = text + rest.head, np.full(len(text) + len(rest.counts), -1, np.int32)
+        counts[len(text) :] = rest.counts
+        trie, _, children = self.lexicon.arrays[:3]
+        fewest(trie, children, np.frombuffer(whole, np.uint8), counts)
+        most = self.lexicon.longest
+        kept = counts[: most + 1].copy()
+        return Rest(int(counts[0]), rest.length + len(text), rest.shift + shift, whole[:most], kept)
+
+    def _after(self, place: Place, out: bytearray) -> Place | None:
+        """Append the beginning of the text from a settled configuration; the one after it, None at the end."""
+        symbol, stack = place
+        network = self.network
+        if symbol < 0:
+            symbol, stack = self._finish(~symbol, stack, out)
+            if symbol == 0 and stack == 0:
+                return None
+            return self._settled(symbol, stack)
+        kind = network.kind(symbol)
+        if kind == kinds.END:
+            return None
+        if kind == kinds.BYTES:
+            text, symbol = self._literal(symbol)
+            out += text
+        elif kind == kinds.FORK:
+            symbol = network.cheapest(symbol)
+        elif kind == kinds.NAME:
+            symbol, stack = self._member(symbol, stack, out)
+        else:
+            network.build(symbol)
+        return self._settled(symbol, stack)
+
+    def _literal(self, symbol: int) -> tuple[bytes, int]:
+        """The cheapest bytes from a node on, up to one that does something else, and that one."""
+        known = self._literals.get(symbol)
+        if known is None:
+            text, node, network = bytearray(), symbol, self.network
+            while network.kind(node) == kinds.BYTES and len(text) < MAX_LITERAL:
+                byte = network.cheapest(node)
+                text.append(byte)
+                low, high = network.arrays[0][node, 1:3].tolist()
+                node = next(t for a, b, t in network.arrays[1][low:high].tolist() if a <= byte <= b)
+            known = self._literals[symbol] = bytes(text), node
+        return known
 
     def _settled(self, symbol: int, stack: int) -> tuple[int, int]:
         from ctrlgen.engine.kernel_step import settled
@@ -123,8 +207,10 @@ class Witness:
             raise ComplexityError("no member can follow here")
         rest = self._other(members, frame, lacking)
         out += rest
+        if lacking or members.least:
+            self._shift += self._longest_instead(members, frame, lacking, rest)
         for byte in rest:
-            text = self._run(push_pair, text, byte)
+            text = self._run(push_pair, text, byte) if text >= 0 else text
             state = self.lexicon.step(state, byte)
         label = self.lexicon.label(state)
         first = int(classes[objects[number, kinds.CLASSES] + label, 0])
@@ -171,18 +257,24 @@ class Witness:
             text = int(self.network.pairs[text, 0])
         return bytes(reversed(out))
 
-    def _other(self, members: Members, frame: int, lacking: int) -> bytes:
-        """The least (by length, then bytes) rest of a name that is free and brings something of what is lacking."""
-        from ctrlgen.engine.kernel_records import OTHERS
+    def _longest_instead(self, members: Members, frame: int, lacking: int, rest: bytes) -> int:
+        """The most tokens that the member of a name takes if one more name is taken: those of its bytes."""
+        others = members.others
+        following = self._other(members, frame, lacking, besides=rest)
+        costs = [self.network.cost[node] for ways in (others.classes if others is not None else ()) for node, _ in ways]
+        return len(following) + max(costs, default=0) + _AROUND
 
+    def _other(self, members: Members, frame: int, lacking: int, *, besides: bytes | None = None) -> bytes:
+        """The least (by length, then bytes) rest of a name that is free and brings something of what is lacking.
+
+        A name of which the text is not known is like no other. ``besides`` is a rest that is not wanted.
+        """
         network, lexicon = self.network, self.lexicon
-        _, stack, text, _, _, state = network.frames[frame, :6].tolist()
+        text, state = int(network.frames[frame, 2]), int(network.frames[frame, 5])
         begun = self._bytes(text) if text >= 0 else b""
-        taken = {slot.name for slot in members.slots}
-        names = int(network.records[int(network.frames[stack, 2]) + OTHERS])
-        while names > 0:
-            taken.add(self._bytes(int(network.pairs[names, 1]) - 256))
-            names = int(network.pairs[names, 0])
+        taken = self._taken(members, frame) if text >= 0 else set()
+        if besides is not None:
+            taken.add(begun + besides)
         classes = members.others.classes if members.others is not None else ()
         useful = [not lacking or any(flags & lacking for _, flags in ways) for ways in classes]
         front = [(begun, state)]
@@ -198,6 +290,28 @@ class Witness:
             # of all prefixes of one length the first few suffice: only names that are taken can be in the way
             front = self._thinned(following, len(taken))
         raise ComplexityError("no name is left here")
+
+    def taken(self, frame: int) -> list[bytes]:
+        """What is left of the declared and used names, closing quote included, that begin like that of a frame."""
+        number = self.network.containers.name_nodes[int(self.network.frames[frame, 0])]
+        text = int(self.network.frames[frame, 2])
+        if text < 0:
+            return []
+        begun = self._bytes(text)
+        names = self._taken(self.network.containers.objects[number], frame)
+        return [name[len(begun) :] for name in names if name.startswith(begun)]
+
+    def _taken(self, members: Members, frame: int) -> set[bytes]:
+        """The declared names of an object, and the others that it has had."""
+        from ctrlgen.engine.kernel_records import OTHERS
+
+        network = self.network
+        taken = {slot.name for slot in members.slots}
+        names = int(network.records[int(network.frames[int(network.frames[frame, 1]), 2]) + OTHERS])
+        while names > 0:
+            taken.add(self._bytes(int(network.pairs[names, 1]) - 256))
+            names = int(network.pairs[names, 0])
+        return taken
 
     @staticmethod
     def _thinned(front: list[tuple[bytes, int]], taken: int) -> list[tuple[bytes, int]]:

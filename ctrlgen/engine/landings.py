@@ -1,0 +1,206 @@
+"""Where the allowed tokens of a machine lead, and how far from the end that is.
+
+A state inside a string allows nearly all tokens, but these lead to a few configurations: what counts is the state of
+the automaton they end in, and how many characters they have where characters are counted. So tokens are grouped by
+that, once for each state of an automaton, and one distance is found for each group. The other tokens (those that leave
+the string, and all tokens where no string is open) are few; they are followed one by one.
+
+Names that are not declared are grouped in the same way. Names alike but for their text are equally far from the end,
+unless further undeclared members must come, which must not be named the same: then each of these may take the next
+name instead of the first one that is free, and the distance is raised by all that this can cost (``Rest.shift``).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ctrlgen.engine import columns as kinds
+from ctrlgen.engine.levels import Levels, levels_of, set_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from ctrlgen.engine.machine import Machine
+    from ctrlgen.engine.states import Configurations
+
+    Groups = tuple[NDArray[np.uint16], NDArray[np.int64]]
+
+FEW = 2048
+"""A fork with no more tokens than this is followed token by token, not branch by branch."""
+KEPT = 64
+FAR = 1 << 40
+
+
+class Inside(NamedTuple):
+    """The tokens that stay inside an automaton from one of its states, grouped."""
+
+    group: NDArray[np.uint16]
+    """uint16[ids], 0 for other tokens."""
+    reached: NDArray[np.int32]
+    """int32[G, 2]: state and number of characters of each group; the first line is that of no group."""
+    row: NDArray[np.uint32]
+    """uint32[words] of the tokens that have a group."""
+
+
+class Landings:
+    """Levels of the states of a machine; whoever calls holds the machine's lock."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine, self._network, self._lexicon = machine, machine.network, machine.network.lexicon
+        self._kept: OrderedDict[tuple[int, int], Inside] = OrderedDict()
+        self._one = np.empty((64, 2), np.int64)
+
+    def levels(self, configurations: Configurations) -> Levels:
+        """The levels of a set of configurations.
+
+        Of a token that several of them take, each sees the distances of those it leads to itself; the least counts.
+        """
+        groups: list[Groups] = []
+        alone: dict[int, int] = {}
+        todo = list(configurations)
+        while todo:
+            s, k = todo.pop()
+            if s >= 0 and self._network.kind(s) == kinds.UNBUILT:
+                self._network.build(s)
+                todo.append(self._settled(s, k))
+                continue
+            row, _ = self._machine._row(s, k)
+            if s < 0:
+                groups.append(inside := self._inside(~s, k, row))
+                row = row & ~_row_of(inside[0], len(row))
+            elif self._network.is_name(s) and int(self._network.frames[k, 5]) >= 0:
+                groups.append(named := self._names(k, row))
+                row = row & ~_row_of(named[0], len(row))
+            elif self._network.kind(s) == kinds.FORK and int(np.bitwise_count(row).sum()) > FEW:
+                low, high = self._network.arrays[0][s, 1:3].tolist()
+                edges = self._network.arrays[1][low:high, 2].tolist()
+                todo += [self._settled(branch, k) for branch in edges]
+                continue
+            self._one_by_one(s, k, row, alone)
+        return levels_of(groups, alone)
+
+    def _settled(self, s: int, k: int) -> tuple[int, int]:
+        from ctrlgen.engine.kernel_step import settled
+
+        self._machine._run(settled, s, k, self._one)
+        return int(self._one[0, 0]), int(self._one[0, 1])
+
+    def _one_by_one(self, s: int, k: int, row: NDArray[np.uint32], alone: dict[int, int]) -> None:
+        machine, texts, here = self._machine, self._machine.vocabulary.tokens, ((s, k),)
+        distance: dict[Configurations, int] = {}
+        for token in set_bits(row).tolist():
+            after = machine._step(here, np.frombuffer(texts[token] or b"", np.uint8))
+            if not after:
+                continue
+            found = distance.get(after)
+            if found is None:
+                found = distance[after] = 1 + min(self._left(s, k) for s, k in after)
+            alone[token] = min(found, alone.get(token, FAR))
+
+    def _left(self, s: int, k: int) -> int:
+        return self._machine._witness.rest(s, k).tokens
+
+    # tokens inside an automaton
+
+    def _inside(self, g: int, k: int, row: NDArray[np.uint32]) -> Groups:
+        """The groups of a string whose frame is k, of the tokens in ``row``."""
+        network = self._network
+        counted = k != 0 and network.kind(int(network.frames[k, 0])) < kinds.AFTER_MEMBER
+        least = max(int(network.frames[k, 2]), 0) if counted else 0
+        most = int(network.frames[k, 3]) if counted else -1
+        inside = self._grouped(g, min(least, self._lexicon.longest))
+        distances = np.full(len(inside.reached), FAR, np.int64)
+        for number, (q, count) in enumerate(inside.reached.tolist()):
+            if number and not (self._lexicon.final(q) and least - count > 0):
+                frame = self._counted(k, least - count, most) if count and least else k
+                distances[number] = 1 + self._left(~q, frame)
+        group = inside.group if not counted or (least == 0 and most < 0) else _only(inside.group, row)
+        return group, distances
+
+    def _counted(self, k: int, least: int, most: int) -> int:
+        from ctrlgen.engine.kernel_table import push_frame
+
+        back, parent = self._network.frames[k, :2].tolist()
+        return self._machine._run(push_frame, back, parent, max(least, 0), most, 0, 0)
+
+    def _grouped(self, g: int, most: int) -> Inside:
+        known = self._kept.get((g, most))
+        if known is None:
+            known = self._kept[g, most] = self._walked(g, most)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return known
+
+    def _walked(self, g: int, most: int) -> Inside:
+        from ctrlgen.engine.kernel_closing import land
+
+        trie, tokens, _, step, states = self._lexicon.arrays[:5]
+        first, count = self._lexicon.span(g)
+        vocabulary, room = self._machine.vocabulary, 256
+        while True:
+            group = np.zeros(32 * vocabulary.words, np.uint16)
+            reached, number = np.zeros((room, 2), np.int32), np.zeros((count, most + 1), np.int32)
+            n = land(trie, tokens, step, states, g, first, most, number, group, reached)
+            if n <= room:
+                return Inside(group, reached[:n].copy(), np.packbits(group > 0, bitorder="little").view(np.uint32))
+            room *= 2
+
+    # names that are not declared
+
+    def _names(self, n: int, row: NDArray[np.uint32]) -> Groups:
+        """The groups of the name of frame n, without the tokens that begin a declared or used name."""
+        network = self._network
+        back, k, _, _, _, g = network.frames[n, :6].tolist()
+        inside = self._grouped(g, 0)
+        group = _only(inside.group, row)
+        self._clear_known(n, group)
+        distances = np.full(len(inside.reached), FAR, np.int64)
+        for number, (q, _) in enumerate(inside.reached.tolist()):
+            if number:
+                distances[number] = self._unknown_name(back, k, q)
+        return group, distances
+
+    def _unknown_name(self, back: int, k: int, q: int) -> int:
+        """The most tokens after a name in state q of which the text is not known."""
+        from ctrlgen.engine.kernel_step import enter_member
+        from ctrlgen.engine.kernel_table import push_frame
+
+        run, containers = self._machine._run, self._network.containers
+        if not self._lexicon.final(q):
+            frame = run(push_frame, back, k, -1, 0, 0, q)
+            return self._farthest(back, frame)
+        _, _, _, _, classes = containers.arrays[:5]
+        objects = containers.arrays[0]
+        number = containers.name_nodes[back]
+        first, end = classes[int(objects[number, kinds.CLASSES]) + self._lexicon.label(q)].tolist()
+        found = FAR
+        for way in range(first, end):
+            if run(enter_member, k, -1, -1, way, self._one) == 1:
+                found = min(found, self._farthest(int(self._one[0, 0]), int(self._one[0, 1])))
+        return found
+
+    def _farthest(self, s: int, k: int) -> int:
+        rest = self._machine._witness.rest(s, k)
+        return 1 + rest.tokens + rest.shift
+
+    def _clear_known(self, n: int, group: NDArray[np.uint16]) -> None:
+        """Take the tokens out of their groups that begin a declared or a used name."""
+        from ctrlgen.engine.kernel_closing import clear_along
+
+        trie, tokens, children = self._lexicon.arrays[:3]
+        for rest in self._machine._witness.taken(n):
+            clear_along(trie, tokens, children, np.frombuffer(rest[: self._lexicon.longest], np.uint8), group)
+
+
+def _only(group: NDArray[np.uint16], row: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    """The groups of the tokens in row only."""
+    return group * np.unpackbits(row.view(np.uint8), bitorder="little")
+
+
+def _row_of(group: NDArray[np.uint16], words: int) -> NDArray[np.uint32]:
+    return np.packbits(group[: 32 * words] > 0, bitorder="little").view(np.uint32)
