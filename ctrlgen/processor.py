@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
+from ctrlgen.closing import check_budget, closing_of
 from ctrlgen.constraint import DEAD, Constraint, Specification
 from ctrlgen.engine.masks import apply_masks
 from ctrlgen.errors import DeadEndError, InputError
@@ -84,9 +85,12 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         steer: steerers, whose deltas are added to the log-probabilities of the allowed tokens (``ctrlgen.steering``).
         attention_mask: [N, P], 0 where the prompts are padding, for steerers. By default what transformers passes
             to the model; in a loop of one's own, all ones.
+        max_new_tokens: the most ids of a text, the end token included: what ``generate`` is told. Each text is then
+            ended in time (``ctrlgen.closing``). Without it, a text that reaches the limit is cut off.
 
     Raises:
         InputError: arguments that do not fit together.
+        BudgetError: at the first call, where ``max_new_tokens`` is too small for a text of the constraint.
 
     A row for which other processors forbid all that the constraint allows raises DeadEndError; in beam search it is
     left with nothing but -inf, so that the beam is given up. A row that holds a token its constraint refused may only
@@ -106,7 +110,11 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         on_step: Callable[[Measurement], None] | None = None,
         steer: Sequence[Steerer] | None = None,
         attention_mask: torch.Tensor | None = None,
+        max_new_tokens: int | None = None,
     ) -> None:
+        if max_new_tokens is not None and (not isinstance(max_new_tokens, int) or max_new_tokens < 1):
+            raise InputError(f"max_new_tokens is {max_new_tokens!r}; expected a number of at least 1")
+        self._budget = max_new_tokens
         self._constraints = _checked(constraint)
         self._steerers = _steerers(steer)
         self._attention_mask = attention_mask
@@ -139,10 +147,11 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         constraints = self._per_row(*scores.shape)
         key, generation = self._follow(constraints, input_ids, _caller())
         rows = generation.rows
-        masks = [self._mask(constraint, path[-1]) for constraint, path in zip(constraints, rows.paths, strict=True)]
+        left = None if self._budget is None else self._budget - rows.ids.shape[1]
+        masks = [self._mask(one, path[-1], left) for one, path in zip(constraints, rows.paths, strict=True)]
         masked = apply_masks(scores, masks)
         if -torch.inf in (best := masked.amax(dim=1).tolist()):
-            self._refill(masked, best, scores, constraints, rows)
+            self._refill(masked, best, scores, constraints, rows, masks)
         seconds = time.perf_counter() - begun
         stepped = self._steer(key, generation, masked) if self._steerers else None
         if self._on_step is not None:
@@ -192,10 +201,12 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
             )
         return tuple(c for c in compiled for _ in range(count // len(compiled)))
 
-    def _mask(self, constraint: Constraint | None, state: int) -> NDArray[np.uint32] | None:
+    def _mask(self, constraint: Constraint | None, state: int, left: int | None) -> NDArray[np.uint32] | None:
         if constraint is None:
             return None
-        return constraint.mask(state) if state >= 0 else self._only_ends(constraint.vocabulary)
+        if state < 0:
+            return self._only_ends(constraint.vocabulary)
+        return constraint.mask(state) if left is None else closing_of(constraint).row(constraint, state, left)
 
     def _only_ends(self, vocabulary: Vocabulary) -> NDArray[np.uint32]:
         row = self._ends.get(vocabulary)
@@ -213,11 +224,16 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         # a loop of one's own has no list, and is known by its thread
         key = -threading.get_ident() if owner is None else id(owner)
         known = self._generations.get(key)
-        if known is None or not self._continues(known, ids, owner):
+        begins = known is None or not self._continues(known, ids, owner)
+        if known is None or begins:
             known = self._begun(constraints, ids, owner)
         # a copy, since a caller may use the memory again
         generated = np.array(ids.numpy(force=True)[:, known.prompt.shape[1] :], np.int64)
-        self._generations[key] = known._replace(rows=follow(constraints, known.rows, generated))
+        drafts = known.rows.ids.shape[1] > 0
+        rows = follow(constraints, known.rows, generated)
+        if begins and not drafts and self._budget is not None:
+            check_budget(constraints, [path[-1] for path in rows.paths], self._budget, rows.ids.shape[1])
+        self._generations[key] = known._replace(rows=rows)
         return key, self._generations[key]
 
     def _continues(self, known: Generation, ids: torch.Tensor, owner: LogitsProcessorList | None) -> bool:
@@ -280,6 +296,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         scores: torch.Tensor,
         constraints: tuple[Constraint | None, ...],
         rows: Rows,
+        masks: Sequence[NDArray[np.uint32] | None],
     ) -> None:
         """See to the rows in which nothing but -inf is left, so that no NaN can come of them."""
         for row, (constraint, path) in enumerate(zip(constraints, rows.paths, strict=True)):
@@ -289,7 +306,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
                 masked[row, list(constraint.vocabulary.eos)] = 0.0  # over: what is chosen here goes unused
             elif not _is_beam_search():
                 self._abandon()
-                raise _dead_end(row, constraint, path[-1], scores[row], rows.ids[row].tolist())
+                raise _dead_end(row, constraint, path[-1], masks[row], scores[row], rows.ids[row].tolist())
 
     def _abandon(self) -> None:
         """Forget the generations of this thread: a traceback can keep them alive when they are over."""
@@ -440,10 +457,15 @@ def _size(tokenizer: Any) -> int:
 
 
 def _dead_end(
-    row: int, constraint: Constraint, state: int, scores: torch.Tensor, generated: Sequence[int]
+    row: int,
+    constraint: Constraint,
+    state: int,
+    mask: NDArray[np.uint32] | None,
+    scores: torch.Tensor,
+    generated: Sequence[int],
 ) -> DeadEndError:
     """Say whose fault it is: ours can only be an empty mask."""
-    bits = np.unpackbits(constraint.mask(state).view(np.uint8), bitorder="little")
+    bits = np.unpackbits((constraint.mask(state) if mask is None else mask).view(np.uint8), bitorder="little")
     allowed: list[int] = np.flatnonzero(bits).tolist()
     text = constraint.vocabulary.decode(generated).decode(errors="replace")
     if not allowed:

@@ -22,7 +22,7 @@ LAYERS = (
     {"guard"},
     {"steering"},
     {"hmm"},
-    {"rows", "processor"},
+    {"rows", "closing", "processor"},
     {"flows"},
     {"serving", "cli"},
     {"testing"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ctrlgen.engine.columns import AFTER, BOUNDARY, BYTE, DEPTH, FINAL, HI, LO
-from ctrlgen.engine.kernel_table import ONE, ZERO, child, kernel
+from ctrlgen.engine.kernel_table import NONE, ONE, ZERO, child, kernel
 
 UNSPELLED = 1 << 30
 """Number of tokens of a text that no tokens spell."""
@@ -30,6 +30,19 @@ def fewest(trie, children, text, counts):
             if trie[v, HI] > trie[v, LO]:
                 best = min(best, np.int64(counts[at]) + 1)
         counts[i] = best
+
+
+@kernel
+def first_of_fewest(trie, tokens, children, text, counts):
+    """The lowest id of a first token of the fewest that spell text, of which ``fewest`` gave counts; -1 for none."""
+    v = ZERO
+    for at in range(text.shape[0]):
+        v = child(trie, children, v, np.int64(text[at]))
+        if v < 0:
+            break
+        if trie[v, HI] > trie[v, LO] and counts[at + 1] + 1 == counts[0]:
+            return np.int64(tokens[trie[v, LO]])
+    return NONE
 
 
 @kernel

@@ -21,8 +21,6 @@ from ctrlgen.engine import columns as kinds
 from ctrlgen.engine.levels import Levels, levels_of, set_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from ctrlgen.engine.machine import Machine
@@ -70,12 +68,13 @@ class Landings:
                 todo.append(self._settled(s, k))
                 continue
             row, _ = self._machine._row(s, k)
-            if s < 0:
-                groups.append(inside := self._inside(~s, k, row))
-                row = row & ~_row_of(inside[0], len(row))
-            elif self._network.is_name(s) and int(self._network.frames[k, 5]) >= 0:
-                groups.append(named := self._names(k, row))
-                row = row & ~_row_of(named[0], len(row))
+            if s < 0 or (self._network.is_name(s) and int(self._network.frames[k, 5]) >= 0):
+                groups.append(found := self._inside(~s, k, row) if s < 0 else self._names(k, row))
+                row = row & ~_row_of(found[0], len(row))
+                # the level of a group may be too high: a token of it may also leave the string, and names may be equal;
+                # so the token that surely brings the end nearer is followed
+                if (nearer := self._machine._witness.first_token(s, k)) >= 0:
+                    row[nearer >> 5] |= np.uint32(1 << (nearer & 31))
             elif self._network.kind(s) == kinds.FORK and int(np.bitwise_count(row).sum()) > FEW:
                 low, high = self._network.arrays[0][s, 1:3].tolist()
                 edges = self._network.arrays[1][low:high, 2].tolist()

@@ -52,22 +52,19 @@ class Levels(NamedTuple):
         return np.packbits(bits, bitorder="little").view(np.uint32)
 
 
-def levels_one_by_one(constraint: Constraint, state: int) -> Levels:
-    """The levels of a state, token by token: for any constraint."""
+def levels_one_by_one(constraint: Constraint, state: int, tokens: Iterable[int]) -> Levels:
+    """The levels of a state as far as they concern some tokens, one by one: for any constraint."""
     ends = frozenset(constraint.vocabulary.eos)
     known: dict[int, int] = {}
-    tokens, distances = [], []
-    for token in set_bits(constraint.mask(state)).tolist():
-        if token in ends:
-            continue
-        after = constraint.advance(state, token)
+    alone: dict[int, int] = {}
+    for token in tokens:
+        after = DEAD if token in ends else constraint.advance(state, token)
         if after == DEAD:
             continue
         if after not in known:
             known[after] = constraint.distance(after)
-        tokens.append(token)
-        distances.append(known[after])
-    return Levels((), np.array(tokens, np.int64), np.array(distances, np.int64))
+        alone[token] = known[after]
+    return levels_of((), alone)
 
 
 def set_bits(row: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -79,9 +76,7 @@ def set_bits(row: NDArray[np.uint32]) -> NDArray[np.int64]:
     return found
 
 
-def levels_of(
-    groups: Iterable[tuple[NDArray[np.uint16], NDArray[np.int64]]], alone: Mapping[int, int]
-) -> Levels:
+def levels_of(groups: Iterable[tuple[NDArray[np.uint16], NDArray[np.int64]]], alone: Mapping[int, int]) -> Levels:
     """Levels of groups, and of tokens that stand alone with their distance."""
     size = len(alone)
     return Levels(

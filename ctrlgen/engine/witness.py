@@ -99,6 +99,14 @@ class Witness:
             rest = self._known[place] = self._longer(text, shift, rest)
         return rest
 
+    def first_token(self, symbol: int, stack: int) -> int:
+        """The first of the fewest tokens that spell the text; the end must lie further on."""
+        from ctrlgen.engine.kernel_closing import first_of_fewest
+
+        rest = self.rest(symbol, stack)
+        trie, tokens, children = self.lexicon.arrays[:3]
+        return int(first_of_fewest(trie, tokens, children, np.frombuffer(rest.head, np.uint8), rest.counts))
+
     def _longer(self, text: bytes, shift: int, rest: Rest) -> Rest:
         """The rest with a text before it."""
         from ctrlgen.engine.kernel_closing import fewest
@@ -260,7 +268,10 @@ class Witness:
     def _longest_instead(self, members: Members, frame: int, lacking: int, rest: bytes) -> int:
         """The most tokens that the member of a name takes if one more name is taken: those of its bytes."""
         others = members.others
-        following = self._other(members, frame, lacking, besides=rest)
+        try:
+            following = self._other(members, frame, lacking, besides=rest)
+        except ComplexityError:
+            return 0  # there is no other name, so none that is taken
         costs = [self.network.cost[node] for ways in (others.classes if others is not None else ()) for node, _ in ways]
         return len(following) + max(costs, default=0) + _AROUND
 
@@ -289,6 +300,8 @@ class Witness:
                         return name[len(begun) :]
             # of all prefixes of one length the first few suffice: only names that are taken can be in the way
             front = self._thinned(following, len(taken))
+            if not front:
+                break
         raise ComplexityError("no name is left here")
 
     def taken(self, frame: int) -> list[bytes]:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctrlgen.closing import check_budget
 from ctrlgen.constraint import Constraint, Specification
-from ctrlgen.errors import BudgetError, InputError
-from ctrlgen.flows.budget import tokens_needed
+from ctrlgen.errors import InputError
 from ctrlgen.flows.draft_score import Chosen
 from ctrlgen.flows.draft_text import EMPTY, THINKING, Draft, controls_of, prepared, second_prompt, spelled
 from ctrlgen.flows.generate import generate
@@ -234,12 +234,13 @@ def _check_texts(texts: Any, prompts: int, k: int) -> None:
 
 def _check_budgets(controls: Sequence[Any], vocabulary: Vocabulary, given: int) -> None:
     """Fail before drafts are written; what else is wrong is said by ``generate``."""
-    for row, one in enumerate(controls):
+    found: list[Constraint | None] = []
+    for one in controls:
         compiled = one if isinstance(one, Constraint) else None
         if isinstance(one, Specification):
             compiled = one.compile(vocabulary)
-        if compiled is not None and (needed := tokens_needed(compiled, given)) > given:
-            raise BudgetError(needed=needed, given=given, row=row if len(controls) > 1 else None)
+        found.append(compiled)
+    check_budget(found, [0 if one is None else one.start for one in found], given)
 
 
 def _spread(constraint: Any, count: int) -> list[Any]:

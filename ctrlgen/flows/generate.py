@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from ctrlgen.closing import check_budget
 from ctrlgen.constraint import Constraint, Specification
-from ctrlgen.errors import BudgetError, InputError
-from ctrlgen.flows.budget import tokens_needed
+from ctrlgen.errors import InputError
 from ctrlgen.flows.prompts import Batch, prepare
 from ctrlgen.flows.results import Reading, Result, Step, Trace, read_prompt
 from ctrlgen.flows.streaming import Pieces, iterate
@@ -57,7 +57,8 @@ def generate(
         tokenizer: its tokenizer.
         prompts: a text; a chat, i.e. a list of ``{"role": ..., "content": ...}``; or a list of either.
         constraint: a specification or compiled constraint, None, or a list of these, one for each prompt.
-        max_new_tokens: the most tokens to generate for a prompt, the end token included.
+        max_new_tokens: the most tokens to generate for a prompt, the end token included. Texts within a constraint
+            are ended in time.
         seed: makes sampling repeatable, and leaves the global random state as it was.
         chat: True takes texts for messages of a user, False refuses chats; None takes prompts for what they are.
         stream: called with pieces of text as they come, whole characters only; True prints them. One prompt only.
@@ -87,7 +88,7 @@ def generate(
     _check_context(model, batch, max_new_tokens)
     controls = _spread(constraint, len(batch.prompts))
     compiled = _compile(controls, vocabulary)
-    _check_budget(compiled, max_new_tokens)
+    check_budget(compiled, [0 if one is None else one.start for one in compiled], max_new_tokens)
     streamer = _streamer(stream, vocabulary, batch, options)
     call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steer)
     output, reading = _decode(model, call, options)
@@ -163,7 +164,12 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
 def _processor(call: _Call, on_step: Callable[[Measurement], None] | None) -> ControlProcessor:
     mask = call.batch.attention_mask
     return ControlProcessor(
-        call.compiled, vocabulary=call.vocabulary, on_step=on_step, steer=call.steer, attention_mask=mask
+        call.compiled,
+        vocabulary=call.vocabulary,
+        on_step=on_step,
+        steer=call.steer,
+        attention_mask=mask,
+        max_new_tokens=call.max_new_tokens,
     )
 
 
@@ -249,12 +255,6 @@ def _check_context(model: Any, batch: Batch, max_new_tokens: int) -> None:
             f"{length + max_new_tokens}, more than the {limit} the model was made for; shorten the prompt or set "
             f"max_new_tokens to at most {max(0, limit - length)}"
         )
-
-
-def _check_budget(compiled: Sequence[Constraint | None], max_new_tokens: int) -> None:
-    for row, one in enumerate(compiled):
-        if one is not None and (needed := tokens_needed(one, max_new_tokens)) > max_new_tokens:
-            raise BudgetError(needed=needed, given=max_new_tokens, row=row if len(compiled) > 1 else None)
 
 
 def _pad(tokenizer: Any, vocabulary: Vocabulary) -> int:

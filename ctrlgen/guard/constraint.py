@@ -106,6 +106,11 @@ class GuardConstraint:
             return 1
         return 1 + len(self.vocabulary.encode_greedy(self.rest(state)))
 
+    def farthest(self, state: int) -> int:
+        """A distance that no token allowed in a state exceeds: that of the longest name, byte by byte."""
+        del state
+        return self.index.layout.longest + 2
+
     def rest(self, state: int) -> bytes:
         """The bytes that finish the name that is being written; empty outside of names."""
         _, e, d, _ = self._positions[state]

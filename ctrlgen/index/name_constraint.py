@@ -113,6 +113,12 @@ class NameConstraint:
             known = self._distances[state] = 1 + self._to_the_end(state)
         return known
 
+    def farthest(self, state: int) -> int:
+        """A distance that no token allowed in a state exceeds: that of the longest name, byte by byte."""
+        del state
+        around = max((len(rest) for rest, _ in self._table.rests), default=0)
+        return 1 + around + self.index.layout.longest + len(self.around.after)
+
     @property
     def state_count(self) -> int:
         """States are smaller than this."""

@@ -185,6 +185,10 @@ class Snapshot:
         """Tokens to an end, the end included, along the part that is nearest to one."""
         return min(part.distance(one) for part, one in self._alive(state))
 
+    def farthest(self, state: int) -> int:
+        """A distance that no token allowed in a state exceeds."""
+        return max(part.farthest(one) for part, one in self._alive(state))
+
     def _alive(self, state: int) -> list[tuple[TokenIndex, int]]:
         return [(part, one) for part, one in zip(self.parts, self._split(state), strict=True) if one != DEAD]
 

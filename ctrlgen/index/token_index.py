@@ -320,6 +320,10 @@ class TokenIndex:
         here = self.state(state)
         return 1 if here[NODE] == DONE else self._shortest(here) - int(here[DEPTH]) + 1
 
+    def farthest(self, state: int) -> int:
+        """A distance that no token allowed in a state exceeds."""
+        return self.distance(state) - 1 if self.layout.length else self.layout.longest + 1
+
     def state(self, number: int) -> NDArray[np.int64]:
         """int64[4], the state of a batch that a state of the Constraint protocol stands for."""
         return state_of(self.layout, number)
