@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ctrlgen.guard.commands import Commands
 
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_ALNUM = _LETTERS | frozenset(b"0123456789")
+_DIGITS = frozenset(b"0123456789")
+_ALNUM = _LETTERS | _DIGITS
 _OPERATORS = frozenset(b"=<>!~")
 _VERSION = _ALNUM | _OPERATORS | frozenset(b".*+-_,^")
 _QUOTES = frozenset(b"\"'")
@@ -98,12 +99,11 @@ class Arguments:
                 return None
             return place._replace(at=simple[byte], more="-" if byte == 0x2D else "start" if byte in b"<~" else "")
         if byte in b"=>":
-            return place._replace(at="operator")
+            return place._replace(at="operator" if byte == 0x3D else "redirect")
         if byte == 0x2C:
             return place
-        if byte == 0xE2:  # general punctuation: dashes, quotes, dots
-            return place._replace(at="wide")
-        return None if byte >= 0x80 or byte in b"${%[" or byte in _LETTERS else self._text(byte)
+        # whatever else could hide the words behind it from a reader of the line, or is no shell's
+        return self._text(byte) if byte == 0x28 else None
 
     def _name(self, place: Place, byte: int) -> Place | Text | None:
         if byte == 0x5B:
@@ -149,9 +149,11 @@ class Arguments:
         return place._replace(at="after", quote=0) if byte in b"\"'*" else None
 
     def _bold(self, place: Place, byte: int) -> Place | Text | None:
-        """After the end of an emphasis, with which the command is over."""
-        if byte == 0x2A:
-            return place
+        """After the end of an emphasis, **, with which the command is over."""
+        if byte == 0x2A and not place.more:
+            return place._replace(more="*")
+        if not place.more:
+            return None
         return self._text(byte) if byte in BLANK else self._after(place, byte)
 
     def _after(self, place: Place, byte: int) -> Place | Text | None:
@@ -163,14 +165,24 @@ class Arguments:
     def _extras(self, place: Place, byte: int) -> Place | Text | None:
         if byte == 0x5D:
             return place._replace(at="ended")
-        return place if byte in _ALNUM or byte in b"-_., \t" else None
+        if byte in _ALNUM:
+            return place._replace(more="x")
+        return place if (place.more and byte in b"-_.,") or (place.quote and byte in BLANK) else None
 
     def _operator(self, place: Place, byte: int) -> Place | Text | None:
         if byte in _OPERATORS or byte in BLANK:
             return place
         if byte in b"/&":  # a redirection
             return place._replace(at="value")
-        return place._replace(at="version") if byte in _VERSION else self._ended(place, byte)
+        return place._replace(at="version") if byte in _DIGITS or byte in _QUOTES else None
+
+    def _redirect(self, place: Place, byte: int) -> Place | Text | None:
+        """After > where a name would begin: a file, or a version."""
+        if byte in BLANK or byte == 0x3E:
+            return place
+        if byte in b"=&" or byte in _DIGITS:
+            return self._operator(place._replace(at="operator"), byte)
+        return place._replace(at="value") if byte in _LETTERS or byte in b"./~" else None
 
     def _version(self, place: Place, byte: int) -> Place | Text | None:
         return place if byte in _VERSION else self._ended(place, byte)
@@ -227,11 +239,6 @@ class Arguments:
     def _comment(self, place: Place, byte: int) -> Place | Text | None:
         return place
 
-    def _wide(self, place: Place, byte: int) -> Place | Text | None:
-        if place.more == "80":
-            return self.heads.start if 0x80 <= byte < 0xC0 else None
-        return place._replace(more="80") if byte == 0x80 else None
-
     def _flag(self, place: Place, byte: int) -> Place | Text | None:
         if byte in BLANK or byte == 0x3D:
             return self._value_of(place, byte)
@@ -249,14 +256,18 @@ class Arguments:
                 return None
             return place._replace(at="path" if byte == 0x3D else "path gap", more="")
         if byte == 0x3D:
-            return place._replace(at="value", more="")
+            return place._replace(at="value gap", more="")
         return place._replace(at="value gap" if flag in self.commands.values else "start", more="")
 
     def _value_gap(self, place: Place, byte: int) -> Place | Text | None:
-        return place if byte in BLANK else self._value(place._replace(at="value"), byte)
+        return place if byte in BLANK else self._opened(place._replace(at="value"), byte)
 
     def _path_gap(self, place: Place, byte: int) -> Place | Text | None:
-        return place if byte in BLANK else self._path(place._replace(at="path"), byte)
+        return place if byte in BLANK else self._opened(place._replace(at="path"), byte)
+
+    def _opened(self, place: Place, byte: int) -> Place | Text | None:
+        """The first byte of a value, which may be a quote."""
+        return place._replace(quote=byte) if byte in _QUOTES else self._word(place, byte)
 
     def _value(self, place: Place, byte: int) -> Place | Text | None:
         return self._word(place, byte)
@@ -273,6 +284,8 @@ class Arguments:
             return self._next(place)
         if place.quote:
             return place._replace(at="after", quote=0) if byte == place.quote else self._letter(place, byte)
+        if byte in _QUOTES:
+            return None
         if byte == 0x5C:
             return place._replace(at="back")
         return self._text(byte) if byte in b"&;|)`" else self._letter(place, byte)

@@ -35,7 +35,6 @@ FINE = [
     "conda install -c conda-forge -n work numpy",
     "xpip install nothing, the pipeline installs, and pip installs",
     "pip install",
-    "pip install numpy — then",
     "pip install numpy > log.txt",
 ]
 WRONG = {
@@ -58,6 +57,11 @@ WRONG = {
     "pipx run bad then": ["bad"],
     "pip \\\n install bad": ["bad"],
     "pip install numpy\\\nbad": ["\n"],
+    "pip install numpy \u2013 then": ["\u2013"],
+    "pip install numpy* then": [" "],
+    "pip install a[- bad": ["-"],
+    "pip install a ==== bad": ["b"],
+    "pip install _bad": ["_"],
 }
 NPM_FINE = [
     "npm install react@18 @types/node@latest left-pad",

@@ -15,27 +15,37 @@ _NPM = re.compile(r"(?<![\w-])(?:npm[ \t]+(?:install|i|add)|(?:yarn|pnpm|bun)[ \
 
 
 def installed(text: str, ecosystem: str = "pypi") -> list[str]:
-    """The names after install commands, as written; quotes that never close end at the line's end."""
+    """The names after install commands, as written; what a shell would not read as one command is left out."""
     text = text.replace("\\\n", " ")
     found = []
     for match in (_PIP if ecosystem == "pypi" else _NPM).finditer(text):
-        line = re.split(r"[\n`;|&)\]}?]", text[match.end() :], maxsplit=1)[0]
+        line = re.split(r"[\n`;|&()\]}?]|\\[nrt]|\*\*|</", text[match.end() :], maxsplit=1)[0]
         found += _names(_words(line), ecosystem)
     return found
 
 
 def _words(line: str) -> list[str]:
-    lexer = shlex.shlex(line, posix=True)
-    lexer.whitespace_split, lexer.commenters = True, "#"
-    try:
-        return list(lexer)
-    except ValueError:  # no closing quote
-        return line.replace('"', " ").replace("'", " ").split()
+    """The words of a shell; a quote that never closes is taken for a slip."""
+    while True:
+        lexer = shlex.shlex(line, posix=True)
+        lexer.whitespace_split, lexer.commenters = True, "#"
+        try:
+            return list(lexer)
+        except ValueError:
+            last = max(line.rfind('"'), line.rfind("'"), line.rfind("\\"))
+            line = line[:last] + line[last + 1 :]
 
 
 def _names(words: list[str], ecosystem: str) -> list[str]:
-    found, skip = [], False
+    found, skip, compared = [], False, False
     for word in words:
+        if compared and word[:1].isdigit():
+            compared = False
+            continue
+        compared = re.fullmatch(r"[=<>!~]+", word) is not None
+        if word in (">", ">>"):  # a file follows
+            skip = True
+            continue
         if skip or word.startswith("-"):
             skip = not skip and word in _VALUES
             continue
