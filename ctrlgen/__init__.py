@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint as Constraint
     from ctrlgen.constraint import Specification as Specification
     from ctrlgen.constraints.choice import Choice as Choice
+    from ctrlgen.constraints.dispatch import Dispatch as Dispatch
+    from ctrlgen.constraints.free import EOS as EOS
+    from ctrlgen.constraints.free import Free as Free
+    from ctrlgen.constraints.free import Token as Token
     from ctrlgen.constraints.grammar import Grammar as Grammar
     from ctrlgen.constraints.json_schema import JsonSchema as JsonSchema
     from ctrlgen.constraints.package_names import PackageNames as PackageNames
@@ -57,6 +61,9 @@ _HOME = {
     "ControlProcessor": "processor",
     "CtrlgenError": "errors",
     "DeadEndError": "errors",
+    "Dispatch": "constraints.dispatch",
+    "EOS": "constraints.free",
+    "Free": "constraints.free",
     "Grammar": "constraints.grammar",
     "Draft": "flows.draft",
     "Drafted": "flows.draft",
@@ -75,6 +82,7 @@ _HOME = {
     "Specification": "constraint",
     "SpecificationError": "errors",
     "Steerer": "steering.protocol",
+    "Token": "constraints.free",
     "TokenIndex": "index.token_index",
     "UnsatisfiableError": "errors",
     "Vocabulary": "vocabulary",

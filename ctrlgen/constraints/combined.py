@@ -36,6 +36,11 @@ class Part(Hashable, Protocol):
 class Combinable:
     """The operators of specifications."""
 
+    @property
+    def open_end(self) -> bool:
+        """Whether it goes on to the end of the text, so that nothing can follow."""
+        return False
+
     def __rshift__(self, other: object) -> Sequence:
         """This, then ``other``: a specification, or a string that stands for itself."""
         return Sequence((*_parts(self, Sequence), *_parts(_part(other), Sequence)))
@@ -102,6 +107,19 @@ class Sequence(_Compiled):
 
     parts: tuple[Part, ...]
 
+    def __post_init__(self) -> None:
+        for part in self.parts[:-1]:
+            if getattr(part, "open_end", False):
+                raise InputError(
+                    f"{part!r} goes on to the end of the text, so nothing can follow; say where it ends "
+                    "(until=..., stop=...), or write it last"
+                )
+
+    @property
+    def open_end(self) -> bool:
+        """Whether the last part is."""
+        return bool(getattr(self.parts[-1], "open_end", False))
+
     def build(self, network: Network) -> int:
         """The start node of the first part; each goes on at the next."""
         from ctrlgen.engine.network import END
@@ -117,6 +135,11 @@ class Either(_Compiled):
     """One of several specifications."""
 
     parts: tuple[Part, ...]
+
+    @property
+    def open_end(self) -> bool:
+        """Whether one of the parts is."""
+        return any(getattr(part, "open_end", False) for part in self.parts)
 
     def build(self, network: Network) -> int:
         """A fork of all parts."""
@@ -139,6 +162,8 @@ class Repeat(_Compiled):
         numbers = [self.least] if self.most is None else [self.least, self.most]
         if any(isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= MAX_TIMES for n in numbers):
             raise InputError(f"repeat takes whole numbers from 0 to {MAX_TIMES}, not {self.least!r} and {self.most!r}")
+        if getattr(self.part, "open_end", False):
+            raise InputError(f"{self.part!r} goes on to the end of the text, so it cannot be repeated")
         if numbers != sorted(numbers):
             raise InputError(f"repeat({self.least}, {self.most}): the most must not be below the least")
 

@@ -18,5 +18,8 @@ PLACES, ARRAY_LEAST, ARRAY_MOST, ITEMS, ARRAY_AFTER = 0, 1, 2, 3, 4
 UNLIMITED = 255
 # REST: not computed yet; -1: nothing can follow inside a token
 UNKNOWN = -2
+# edges of BYTES from here on read no byte but a letter: LETTERS + id of a control token, or LEAVE, which reads nothing
+# and is taken by who decodes
+LETTERS, LEAVE = 256, 1 << 40
 # ENDINGS: this many or more
 ENDLESS = 1 << 30

@@ -16,6 +16,7 @@ from ctrlgen.engine.columns import (
     FORK,
     HI,
     LABEL,
+    LETTERS,
     LO,
     NAME,
     REST,
@@ -99,6 +100,27 @@ def push_ways(table, work, top, v, k, slot, first, end):
 
 
 @inner
+def reads_bytes(table, s):
+    """Whether bytes can follow at a settled configuration: not where the text is over or only control tokens may come.
+
+    A string that may end anywhere has too many places to look at for nothing.
+    """
+    if s < 0:
+        return True
+    nodes = grid64(table, NODES)
+    if nodes[s, 0] == BYTES:
+        return grid64(table, EDGES)[nodes[s, 1], 0] < LETTERS
+    return nodes[s, 0] != END
+
+
+@inner
+def set_control(token, v, row):
+    """Set the bit of a control token where a token begins."""
+    if v == 0 and token < 32 * row.shape[0]:
+        row[token >> 5] |= np.uint32(1) << np.uint32(token & 31)
+
+
+@inner
 def from_root(table, g, k, row, work, top):
     """Tokens that begin in state g of an automaton whose frame is k; the new top or a request.
 
@@ -111,13 +133,17 @@ def from_root(table, g, k, row, work, top):
         r, rest = np.int64(flat32(table, ROW_OF)[g]), np.int64(states[g, REST])
         if r < 0:
             return request(NEED_ROW, g * 256 + UNLIMITED)
-        if rest == UNKNOWN and k != 0:
-            return request(NEED_REST, g)
-        if rest >= 0 and k != 0:
+        goes_on, s, parent = False, ZERO, ZERO
+        if k != 0:
             s, parent = left_by(grid64(table, NODES), grid64(table, FRAMES), k)
-            top = push_settled(table, work, top, rest, s, parent)
-            if top < 0:
-                return top
+            s, parent, code = settle(table, s, parent)
+            if code < 0:
+                return code
+            goes_on = reads_bytes(table, s)
+        if rest == UNKNOWN and goes_on:
+            return request(NEED_REST, g)
+        if rest >= 0 and goes_on:
+            top = push(work, top, rest, s, parent)
     else:
         allowed = longest if most < 0 or most > longest else most
         counted = np.int64(states[g, COUNTED])
@@ -155,10 +181,12 @@ def below(table, v, g, k, row, work, top):
     least, most = limits(table, k)
     counted = least > 0 or most >= 0
     back, parent = left_by(grid64(table, NODES), grid64(table, FRAMES), k)
+    goes_on = False
     if k != 0:
         back, parent, code = settle(table, back, parent)
         if code < 0:
             return code
+        goes_on = reads_bytes(table, back)
     depth_state[trie[v, DEPTH]], depth_count[trie[v, DEPTH]] = g, 0
     i, end = v + 1, np.int64(trie[v, AFTER])
     while i < end:
@@ -179,7 +207,7 @@ def below(table, v, g, k, row, work, top):
         for j in range(trie[i, LO], trie[i, HI]):
             t = tokens[j]
             row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
-        if states[q, FINAL] == 1 and k != 0 and trie[i, AFTER] > i + 1:
+        if states[q, FINAL] == 1 and goes_on and trie[i, AFTER] > i + 1:
             if top > room:
                 return request(NEED_ROOM, ZERO)
             top = push(work, top, i, back, parent)
@@ -430,6 +458,9 @@ def fill(table, symbol, stack, row, patching, work):
                 top = below(table, v, g, k, row, work, top)
         elif nodes[s, 0] == BYTES:
             for e in range(nodes[s, 1], nodes[s, 2]):
+                if edges[e, 0] >= LETTERS:
+                    set_control(edges[e, 0] - LETTERS, v, row)
+                    continue
                 for byte in range(edges[e, 0], edges[e, 1] + 1):
                     c = child(trie, children, v, byte)
                     if c >= 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctrlgen.engine.columns import BOUNDARY, BYTES, END, FINAL, FORK, NAME, UNBUILT
+from ctrlgen.engine.columns import BOUNDARY, BYTES, END, FINAL, FORK, LETTERS, NAME, UNBUILT
 from ctrlgen.engine.kernel_moves import class_ways, left_by, limits, settle, slot_ways, valued
 from ctrlgen.engine.kernel_objects import A_SLOT, AN_OTHER, GOES_ON, name_step
 from ctrlgen.engine.kernel_table import (
@@ -97,7 +97,7 @@ def read(table, s, k, byte, after, m, work):
                     return code
                 work[top, 0], work[top, 1] = back, parent
                 top += 1
-            q = step[g, byte]
+            q = step[g, byte] if byte < LETTERS else np.int32(-1)
             if q < 0:
                 continue
             least, most = limits(table, k)
@@ -123,6 +123,8 @@ def read(table, s, k, byte, after, m, work):
                 work[top, 0], work[top, 1] = inner_s, inner_k
                 top += 1
         elif nodes[s, 0] == NAME:
+            if byte >= LETTERS:
+                continue
             outcome, value, text = name_step(table, k, byte)
             if value < 0:
                 return value
@@ -139,6 +141,17 @@ def read(table, s, k, byte, after, m, work):
         if m < 0:
             return m
     return m
+
+
+@inner
+def sort(after, n):
+    """Sort after[0:n]; they are few, so by insertion."""
+    for i in range(1, n):
+        s, k, j = after[i, 0], after[i, 1], i - 1
+        while j >= 0 and (after[j, 0] > s or (after[j, 0] == s and after[j, 1] > k)):
+            after[j + 1, 0], after[j + 1, 1] = after[j, 0], after[j, 1]
+            j -= 1
+        after[j + 1, 0], after[j + 1, 1] = s, k
 
 
 @kernel
@@ -162,13 +175,20 @@ def advance(table, current, n, text, after, work):
             for i in range(m):
                 current[i, 0], current[i, 1] = after[i, 0], after[i, 1]
         n = m
-    for i in range(1, n):  # few: insertion sort
-        s, k, j = after[i, 0], after[i, 1], i - 1
-        while j >= 0 and (after[j, 0] > s or (after[j, 0] == s and after[j, 1] > k)):
-            after[j + 1, 0], after[j + 1, 1] = after[j, 0], after[j, 1]
-            j -= 1
-        after[j + 1, 0], after[j + 1, 1] = s, k
+    sort(after, n)
     return n
+
+
+@kernel
+def advance_letter(table, current, n, letter, after, work):
+    """The same after one letter that is no byte (see ``columns``); current is left as it is."""
+    m = ZERO
+    for at in range(n):
+        m = read(table, current[at, 0], current[at, 1], letter, after, m, work)
+        if m < 0:
+            return m
+    sort(after, m)
+    return m
 
 
 @kernel

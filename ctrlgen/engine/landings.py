@@ -93,7 +93,8 @@ class Landings:
         machine, texts, here = self._machine, self._machine.vocabulary.tokens, ((s, k),)
         distance: dict[Configurations, int] = {}
         for token in set_bits(row).tolist():
-            after = machine._step(here, np.frombuffer(texts[token] or b"", np.uint8))
+            text = texts[token] if token < len(texts) else None
+            after = machine._step(here, np.frombuffer(text, np.uint8)) if text else machine._read(here, token)
             if not after:
                 continue
             found = distance.get(after)

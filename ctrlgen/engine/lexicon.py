@@ -90,6 +90,7 @@ class Lexicon:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         trie = vocabulary.trie
+        self.special, self.eos, self.width = vocabulary.special, vocabulary.eos, vocabulary.width
         self.tokens, self.longest, self.words = vocabulary.tokens, max(trie.longest, 1), vocabulary.words
         if self.longest > 500:
             raise ComplexityError(f"the longest token has {self.longest} bytes; the mask engine takes at most 500")
@@ -224,7 +225,8 @@ class Lexicon:
     def shortest_byte(self, state: int) -> int:
         """The byte (least of several) on the shortest way to acceptance."""
         want = self.shortest[state] - 1
-        return next(byte for byte, target in self.ways(state) if self.shortest[target] == want)
+        ways = [byte for byte, target in self.ways(state) if self.shortest[target] == want]
+        return next((byte for byte in ways if self.has_byte[byte]), ways[0])
 
     def ways(self, state: int) -> list[tuple[int, int]]:
         """(byte, state after it) for each possible byte; kept, since names ask again and again."""
@@ -251,7 +253,11 @@ class Lexicon:
         states[:, REST] = UNKNOWN
         moved = np.where(alive, step + first, -1).astype(np.int32)
         shortest = _distances(step, accepting)
-        whole = bool(self.has_byte.all()) or -1 not in _distances(np.where(self.has_byte, step, -1), accepting)
+        whole = bool(self.has_byte.all())
+        if not whole:
+            with_bytes_there_are = _distances(np.where(self.has_byte, step, -1), accepting)
+            whole = -1 not in with_bytes_there_are
+            shortest = with_bytes_there_are if whole else shortest
         # should one be interrupted all the same, those before it have grown by rows that nothing refers to
         del self.shortest[first:], self._whole[first:]
         for growing in (self._step, self._states, self._row_of):

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ctrlgen.constraint import DEAD
 from ctrlgen.engine import kernel_fill, kernel_objects, kernel_step, kernel_table
+from ctrlgen.engine.columns import LEAVE, LETTERS
 from ctrlgen.engine.landings import Landings
 from ctrlgen.engine.lexicon import lexicon_of
 from ctrlgen.engine.network import END, Network
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from ctrlgen.constraint import Constraint
     from ctrlgen.engine.levels import Levels
+    from ctrlgen.engine.network import Phase
     from ctrlgen.vocabulary import Vocabulary
 
 _MAX_WORK = 1 << 22
@@ -51,6 +54,10 @@ class Machine(States):
         self._after = np.empty((1024, 2), np.int64)
         self._witness = Witness(network, self._run)
         self._landings = Landings(self)
+        self._atoms = frozenset(network.atoms)
+        self._left: dict[int, int] = {}
+        self._phases: dict[int, Phase | None] = {}
+        self._hurried: dict[int, int] = {}
         with self.lock:
             self._run(kernel_step.settled, start, 0, self._after)
         self.start = self._state(((self._after.item(0, 0), self._after.item(0, 1)),))
@@ -62,9 +69,54 @@ class Machine(States):
         self._plain: dict[tuple[int, int], tuple[NDArray[np.uint32], int]] = {}
 
     def witness(self, state: int) -> bytes:
-        """A shortest text that ends legally from ``state``."""
+        """A shortest text that ends legally from ``state``, without its control tokens."""
         with self.lock:
             return min((self._witness.of(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b"")
+
+    # free text
+
+    def leave(self, state: int) -> int:
+        """The state after free text that waits for the end token has been left; DEAD where there is none."""
+        known = self._left.get(state)
+        if known is None:
+            with self.lock:
+                after = self._read_letter(self._sets[state], LEAVE) if self.network.leaves else ()
+                known = self._left[state] = self._state(after) if after else DEAD
+        return known
+
+    def phase(self, state: int) -> Phase | None:
+        """The free text that a state is in."""
+        if state not in self._phases:
+            phases, frames = self.network.phases, self.network.frames
+            found = (phases.get(int(frames[k, 0])) for s, k in self._sets[state] if s < 0 and k)
+            self._phases[state] = next((one for one in found if one is not None), None)
+        return self._phases[state]
+
+    def hurry(self, state: int) -> int:
+        """The state in which free text goes on with nothing but the nearest end of it; elsewhere the state itself."""
+        if self.phase(state) is None:
+            return state
+        known = self._hurried.get(state)
+        if known is None:
+            with self.lock:
+                known = self._hurried[state] = self._state(self._forced(self._sets[state]))
+        return known
+
+    def _forced(self, configurations: Configurations) -> Configurations:
+        """Free text replaced by the nearest way out of it; what is not free stays."""
+        network, kept = self.network, []
+        ways: list[tuple[int, int, int]] = []
+        for symbol, stack in configurations:
+            back, parent = network.frames[stack, :2].tolist()
+            phase = network.phases.get(back) if symbol < 0 and stack else None
+            if phase is None:
+                kept.append((symbol, stack))
+            else:
+                text = network.literal(self._witness.out_of(~symbol, stack), phase.out)
+                self._run(kernel_step.settled, text, parent, self._after)
+                place = self._after.item(0, 0), self._after.item(0, 1)
+                ways.append((self._witness.rest(*place).tokens, *place))
+        return tuple(sorted({*kept, min(ways)[1:]}))
 
     def levels(self, state: int) -> Levels:
         """How many tokens suffice after each text token that ``state`` allows."""
@@ -161,6 +213,18 @@ class Machine(States):
                 return tuple((s, k) for s, k in self._after[:code].tolist())
             self._provide(code)
 
+    def _read(self, configurations: Configurations, token: int) -> Configurations:
+        return self._read_letter(configurations, LETTERS + token)
+
+    def _read_letter(self, configurations: Configurations, letter: int) -> Configurations:
+        current = np.array(configurations, np.int64).reshape(-1, 2)
+        while True:
+            table, n = self.network.table, len(current)
+            code = int(kernel_step.advance_letter(table, current, n, letter, self._after, self._work))
+            if code >= 0:
+                return tuple((s, k) for s, k in self._after[:code].tolist())
+            self._provide(code)
+
     def _accepting(self, symbol: int, stack: int) -> bool:
         return self._run(kernel_step.accepts, symbol, stack, scratch=True) > 0
 
@@ -210,6 +274,15 @@ def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> 
         if not lexicon.has_byte.all():
             network.build_all(100_000)
     machine = Machine(vocabulary, network, start)
+    limited = network.leaves or any(phase.limit is not None for phase in network.phases.values())
+    if limited and not network.complete:
+        raise ComplexityError(
+            "free text with max_tokens or until=EOS needs a vocabulary with all bytes that the rest is made of"
+        )
+    if limited:
+        from ctrlgen.engine.phased import Phased
+
+        return Phased(machine)
     if network.complete:
         return machine
     from ctrlgen.engine.pruned import Pruned

@@ -5,6 +5,7 @@ on at ``then``; END returns to the caller, or ends the text. Equal nodes are one
 text share their rows. Each node knows how many bytes a short way to END takes.
 
     END                           returns
+    letters(edges)                reads a control token, or nothing where who decodes says so
     literal(text, then)           reads text
     strings(texts, then)          reads one of texts
     branches(ways)                reads one of several texts, each going on in its own way
@@ -21,7 +22,7 @@ the object or array is over, at NAME or ITEM where the next member's name or the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,21 @@ if TYPE_CHECKING:
     from ctrlgen.engine.lexicon import Lexicon
 
 END, RETURN, NAME, ITEM = range(4)
+
+
+class Phase(NamedTuple):
+    """A free text, or one of the ways in which it may end."""
+
+    number: int
+    """The same for all ways of one free text."""
+    limit: int | None
+    """The most tokens of it; None for no limit."""
+    out: int
+    """Node to go on at once it has had that many, and this way has been spelled out."""
+    leaves: bool
+    """Whether it is left by LEAVE, which reads nothing."""
+
+
 MAX_FRAMES = 1 << 22
 
 
@@ -65,6 +81,8 @@ class Network:
         self._sizes = np.array([1, 1, 1, 0], np.int64)
         self.containers = Containers(self._moved)
         self._known: dict[Any, int] = {}
+        self.atoms: set[int] = set()
+        self.phases: dict[int, Phase] = {}
         self._builders: dict[int, Callable[[], int]] = {}
         self.cost: list[int] = []
         self._cheapest: list[int] = []  # the node or edge on the shortest way
@@ -173,6 +191,28 @@ class Network:
         for byte in reversed(text):
             then = self._bytes([(byte, byte, then)])
         return then
+
+    def letters(self, edges: Sequence[tuple[int, int]]) -> int:
+        """Reads one of several letters that are no bytes, each with the node to go on at (at least one).
+
+        A letter is LETTERS + the id of a control token, or LEAVE; see ``columns``.
+        """
+        known = dict(edges)
+        self.atoms |= {letter - kinds.LETTERS for letter in known if letter != kinds.LEAVE}
+        return self._bytes([(letter, letter, known[letter]) for letter in sorted(known)])
+
+    @property
+    def leaves(self) -> bool:
+        """Whether some free text is left by LEAVE."""
+        return any(phase.leaves for phase in self.phases.values())
+
+    def free(self, automaton: Automaton, then: int, phase: Phase) -> int:
+        """Reads a string of ``automaton`` as part of a free text."""
+        # a node of its own, so that the frames of this text are told from others
+        place = self.rule(self.cost[then])
+        self.define(place, then)
+        self.phases[place] = phase
+        return self.lexeme(automaton, place)
 
     def strings(self, texts: Sequence[bytes], then: int) -> int:
         """Reads one of ``texts``; a common start is read once."""

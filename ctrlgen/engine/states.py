@@ -47,6 +47,7 @@ class States:
         self._end_row = self._row_of_eos()
         self._distinct = rows_of(vocabulary)
         self._distinct.held_by(self)
+        self._atoms: frozenset[int] = frozenset()
         self._forget()
 
     def _forget(self) -> None:
@@ -104,6 +105,10 @@ class States:
         """The live configurations after the bytes of a token, sorted."""
         raise NotImplementedError
 
+    def _read(self, configurations: Configurations, token: int) -> Configurations:
+        """The same after a control token, one of ``_atoms``."""
+        raise NotImplementedError
+
     def _accepting(self, symbol: int, stack: int) -> bool:
         """Whether the text may end at a configuration."""
         raise NotImplementedError
@@ -124,10 +129,11 @@ class States:
         if token in self._eos:
             return FINISHED if self.accepts(state) else DEAD
         text = self.vocabulary.tokens[token] if token < len(self.vocabulary.tokens) else None
-        if not text or state == FINISHED:
+        if state == FINISHED or not (text or token in self._atoms):
             return DEAD
         with self.lock:
-            after = self._step(self._sets[state], np.frombuffer(text, np.uint8))
+            before = self._sets[state]
+            after = self._step(before, np.frombuffer(text, np.uint8)) if text else self._read(before, token)
             move = self._state(after) if after else DEAD
             if len(self._moves) >= _MAX_MOVES:
                 self._moves.clear()

@@ -45,9 +45,19 @@ class Rest(NamedTuple):
     """Its beginning, as long as the longest token."""
     counts: NDArray[np.int32]
     """int32[len(head) + 1]: the fewest tokens from each byte of the head on."""
+    first: int = -1
+    """The control token that it begins with, if it does."""
 
 
 _NOTHING = Rest(0, 0, 0, b"", np.zeros(1, np.int32))
+
+
+def _with_letter(letter: int, rest: Rest) -> Rest:
+    """The rest with a letter before it that is no byte: a token for itself, or nothing where it says to leave."""
+    if letter == kinds.LEAVE:
+        return Rest(rest.tokens, rest.length, rest.shift, b"", np.full(1, rest.tokens, np.int32))
+    tokens = rest.tokens + 1
+    return Rest(tokens, rest.length + 1, rest.shift, b"", np.full(1, tokens, np.int32), letter - kinds.LETTERS)
 
 
 class Witness:
@@ -63,10 +73,10 @@ class Witness:
         self._one = np.empty((64, 2), np.int64)
         self._known: dict[Place, Rest] = {}
         self._literals: dict[int, tuple[bytes, int]] = {}
-        self._shift = 0
+        self._shift, self._letter = 0, -1
 
     def of(self, symbol: int, stack: int) -> bytes:
-        """A text that leads from a configuration to the end.
+        """A text that leads from a configuration to the end, without its control tokens.
 
         Raises:
             ComplexityError: it has more than MAX_BYTES bytes.
@@ -86,16 +96,17 @@ class Witness:
             ComplexityError: it has more than MAX_BYTES bytes.
         """
         place: Place | None = self._settled(symbol, stack)
-        trail: list[tuple[Place, bytes, int]] = []
+        trail: list[tuple[Place, bytes, int, int]] = []
         while place is not None and place not in self._known:
-            out, self._shift = bytearray(), 0
+            out, self._shift, self._letter = bytearray(), 0, -1
             after = self._after(place, out)
-            trail.append((place, bytes(out), self._shift))
+            trail.append((place, bytes(out), self._shift, self._letter))
             place = after
         rest = _NOTHING if place is None else self._known[place]
         if len(self._known) > MAX_KNOWN:
             self._known.clear()
-        for place, text, shift in reversed(trail):
+        for place, text, shift, letter in reversed(trail):
+            rest = _with_letter(letter, rest) if letter >= 0 else rest
             rest = self._known[place] = self._longer(text, shift, rest)
         return rest
 
@@ -104,6 +115,8 @@ class Witness:
         from ctrlgen.engine.kernel_closing import first_of_fewest
 
         rest = self.rest(symbol, stack)
+        if not rest.head:
+            return rest.first if rest.first >= 0 else -1
         trie, tokens, children = self.lexicon.arrays[:3]
         return int(first_of_fewest(trie, tokens, children, np.frombuffer(rest.head, np.uint8), rest.counts))
 
@@ -136,8 +149,11 @@ class Witness:
         if kind == kinds.END:
             return None
         if kind == kinds.BYTES:
-            text, symbol = self._literal(symbol)
-            out += text
+            if (letter := network.cheapest(symbol)) >= kinds.LETTERS:
+                self._letter, symbol = letter, self._read(symbol, letter)
+            else:
+                text, symbol = self._literal(symbol)
+                out += text
         elif kind == kinds.FORK:
             symbol = network.cheapest(symbol)
         elif kind == kinds.NAME:
@@ -153,11 +169,23 @@ class Witness:
             text, node, network = bytearray(), symbol, self.network
             while network.kind(node) == kinds.BYTES and len(text) < MAX_LITERAL:
                 byte = network.cheapest(node)
+                if byte >= kinds.LETTERS:
+                    break
                 text.append(byte)
-                low, high = network.arrays[0][node, 1:3].tolist()
-                node = next(t for a, b, t in network.arrays[1][low:high].tolist() if a <= byte <= b)
+                node = self._read(node, byte)
             known = self._literals[symbol] = bytes(text), node
         return known
+
+    def _read(self, node: int, letter: int) -> int:
+        """The node after a byte or another letter of a BYTES node."""
+        low, high = self.network.arrays[0][node, 1:3].tolist()
+        return int(next(t for a, b, t in self.network.arrays[1][low:high].tolist() if a <= letter <= b))
+
+    def out_of(self, state: int, stack: int) -> bytes:
+        """The shortest way out of an automaton."""
+        out = bytearray()
+        self._finish(state, stack, out)
+        return bytes(out)
 
     def _settled(self, symbol: int, stack: int) -> tuple[int, int]:
         from ctrlgen.engine.kernel_step import settled

@@ -1,0 +1,107 @@
+"""A machine with free text that is limited in tokens, or left where the model would end.
+
+Both are no matter of bytes. A state is that of the machine and the number of tokens of the free text it is in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ctrlgen.constraint import DEAD
+from ctrlgen.engine.levels import Levels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ctrlgen.engine.machine import Machine
+    from ctrlgen.engine.network import Phase
+
+
+class Phased:
+    """The constraint of a machine whose network has free texts with limits, or that are left by LEAVE.
+
+    A token counts if it begins in a free text and does not end it. After as many as the limit says, the text goes on
+    with the nearest of what the free text waits for.
+
+    ``distance`` counts no token for leaving a free text that waits for the end token and has no limit: who decodes
+    must leave it in time (``leave``).
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.vocabulary = machine, machine.vocabulary
+        limits = [phase.limit for phase in machine.network.phases.values() if phase.limit is not None]
+        self._size = max(limits, default=0) + 1
+        self.start = self._settled(machine.start, 0)
+
+    def advance(self, state: int, token: int) -> int:
+        """The state after ``token``, or DEAD when it is refused."""
+        before, count = divmod(state, self._size)
+        after = self.machine.advance(before, token) if state >= 0 else DEAD
+        if after == DEAD:
+            return DEAD
+        was, now = self.machine.phase(before), self.machine.phase(after)
+        if was is None or now is None or was.number != now.number:
+            return self._settled(after, 0)
+        return self._settled(after, 0 if now.limit is None else count + 1)
+
+    def _settled(self, state: int, count: int) -> int:
+        phase = self.machine.phase(state)
+        while phase is not None and phase.limit is not None and count >= phase.limit:
+            state, number = self.machine.hurry(state), phase.number
+            phase, count = self.machine.phase(state), 0
+            if phase is not None and phase.number == number:
+                break
+        return state * self._size + count
+
+    def mask(self, state: int) -> NDArray[np.uint32]:
+        """uint32[ceil(V / 32)], read-only."""
+        return self.machine.mask(state // self._size)
+
+    def accepts(self, state: int) -> bool:
+        """Whether the text may end here."""
+        return self.machine.accepts(state // self._size)
+
+    def distance(self, state: int) -> int:
+        """Number of tokens, EOS included, that is certain to suffice to end legally from here."""
+        inner, count = divmod(state, self._size)
+        phase = self.machine.phase(inner)
+        if phase is None or not phase.leaves:
+            return self.machine.distance(inner)
+        left = 0 if phase.limit is None else phase.limit - count
+        return left + self.distance(self._settled(self.machine.leave(inner), 0))
+
+    def levels(self, state: int) -> Levels:
+        """How many tokens suffice after each text token that ``state`` allows."""
+        inner, count = divmod(state, self._size)
+        phase, levels = self.machine.phase(inner), self.machine.levels(inner)
+        if phase is None or not phase.leaves:
+            return levels
+        # what stays in the free text has to wait for its limit, whatever the machine says
+        left = 0 if phase.limit is None else phase.limit - count - 1
+        stays = left + self.distance(self._settled(self.machine.leave(inner), 0))
+        groups = tuple((group, np.full_like(distances, stays)) for group, distances in levels.groups)
+        alone = [self.distance(self.advance(state, token)) for token in levels.tokens.tolist()]
+        return Levels(groups, levels.tokens, np.array(alone, np.int64))
+
+    @property
+    def worn(self) -> bool:
+        """As of the machine."""
+        return self.machine.worn
+
+    # free text
+
+    def phase(self, state: int) -> Phase | None:
+        """The free text that a state is in."""
+        return self.machine.phase(state // self._size)
+
+    def leave(self, state: int) -> int:
+        """The state after free text that waits for the end token has been left; DEAD where there is none."""
+        after = self.machine.leave(state // self._size)
+        return DEAD if after == DEAD else self._settled(after, 0)
+
+    def hurry(self, state: int) -> int:
+        """The state in which free text goes on with nothing but the nearest end of it; elsewhere the state itself."""
+        inner = state // self._size
+        return state if self.machine.phase(inner) is None else self._settled(self.machine.hurry(inner), 0)
