@@ -19,6 +19,7 @@ from ctrlgen.errors import InputError, UnsatisfiableError
 if TYPE_CHECKING:
     from ctrlgen.automaton import Automaton
     from ctrlgen.constraint import Constraint
+    from ctrlgen.constraints.cost import Cost
     from ctrlgen.engine.network import Network
     from ctrlgen.vocabulary import Vocabulary
 
@@ -72,6 +73,16 @@ class Combinable:
     def parse(self, text: str) -> object:
         """The text itself."""
         return text
+
+    def cost(self, vocabulary: Vocabulary) -> Cost:
+        """Nodes, states, memory and the least budget over ``vocabulary``, before anything is generated.
+
+        Raises:
+            CtrlgenError: as ``compile``.
+        """
+        from ctrlgen.constraints.cost import cost_of
+
+        return cost_of(self, vocabulary)  # type: ignore[arg-type]
 
 
 class _Compiled(Combinable):

@@ -14,6 +14,7 @@ from ctrlgen.errors import InputError, RegexError, SpecificationError
 if TYPE_CHECKING:
     from ctrlgen.automaton import Automaton
     from ctrlgen.constraint import Constraint
+    from ctrlgen.constraints.cost import Cost
     from ctrlgen.grammars.rules import Rules, Terminal
     from ctrlgen.vocabulary import Vocabulary
 
@@ -137,6 +138,16 @@ class Grammar:
     def rules(self) -> Rules:
         """The grammar in plain rules."""
         return _rules(self.text, self.syntax, self.start or "start", self.lexer)
+
+    def cost(self, vocabulary: Vocabulary) -> Cost:
+        """States of the parser and of its automata, memory and the least budget, before anything is generated.
+
+        Raises:
+            CtrlgenError: as ``compile``.
+        """
+        from ctrlgen.constraints.cost import cost_of
+
+        return cost_of(self, vocabulary)
 
     def compile(self, vocabulary: Vocabulary) -> Constraint:
         """The constraint over ``vocabulary``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ctrlgen.engine.columns import AFTER, BOUNDARY, BYTE, DEPTH, FINAL, HI, LO
+from ctrlgen.engine.kernel_step import advance
 from ctrlgen.engine.kernel_table import NONE, ONE, ZERO, child, kernel
 
 UNSPELLED = 1 << 30
@@ -98,3 +99,24 @@ def clear_along(trie, tokens, children, text, group):
             return
         for j in range(trie[v, LO], trie[v, HI]):
             group[tokens[j]] = 0
+
+
+@kernel
+def advance_each(table, symbol, stack, texts, ends, first, found, current, after, work):
+    """Where each of several texts leads from a configuration, from text ``first`` on.
+
+    Args:
+        texts: uint8[..], the texts one after the other; ends: int64[n], where each ends.
+        found: int64[n, 3]; becomes (number of configurations, the only symbol, its stack) of each.
+
+    Returns:
+        (n, 0), or the number of the text at which a request was made, and the request.
+    """
+    for i in range(first, ends.shape[0]):
+        begin = ends[i - 1] if i > 0 else ZERO
+        current[0, 0], current[0, 1] = symbol, stack
+        code = advance(table, current, ONE, texts[begin : ends[i]], after, work)
+        if code < 0:
+            return i, code
+        found[i, 0], found[i, 1], found[i, 2] = code, after[0, 0], after[0, 1]
+    return ends.shape[0], ZERO

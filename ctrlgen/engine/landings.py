@@ -90,17 +90,44 @@ class Landings:
         return int(self._one[0, 0]), int(self._one[0, 1])
 
     def _one_by_one(self, s: int, k: int, row: NDArray[np.uint32], alone: dict[int, int]) -> None:
+        """Add the tokens of a row, each followed from configuration (s, k), with their distances."""
         machine, texts, here = self._machine, self._machine.vocabulary.tokens, ((s, k),)
-        distance: dict[Configurations, int] = {}
-        for token in set_bits(row).tolist():
-            text = texts[token] if token < len(texts) else None
-            after = machine._step(here, np.frombuffer(text, np.uint8)) if text else machine._read(here, token)
-            if not after:
+        tokens = set_bits(row).tolist()
+        written = [token for token in tokens if token < len(texts) and texts[token]]
+        distance: dict[tuple[int, int], int] = {}
+        for token, (count, symbol, stack) in zip(written, self._followed(s, k, written), strict=True):
+            if count == 1:
+                found = distance.get((symbol, stack))
+                if found is None:
+                    found = distance[symbol, stack] = 1 + self._left(symbol, stack)
+            elif count:
+                found = self._nearest(machine._step(here, np.frombuffer(texts[token] or b"", np.uint8)))
+            else:
                 continue
-            found = distance.get(after)
-            if found is None:
-                found = distance[after] = 1 + min(self._left(s, k) for s, k in after)
             alone[token] = min(found, alone.get(token, FAR))
+        for token in sorted(set(tokens).difference(written)):  # control tokens
+            if after := machine._read(here, token):
+                alone[token] = min(self._nearest(after), alone.get(token, FAR))
+
+    def _followed(self, s: int, k: int, tokens: list[int]) -> list[list[int]]:
+        """Of each token: how many configurations it leads to, and the symbol and stack of one that is the only one."""
+        from ctrlgen.engine.kernel_closing import advance_each
+
+        machine = self._machine
+        each = [machine.vocabulary.tokens[token] or b"" for token in tokens]
+        texts = np.frombuffer(b"".join(each), np.uint8)
+        ends = np.cumsum(np.fromiter(map(len, each), np.int64, len(each)))
+        found, at = np.empty((len(each), 3), np.int64), 0
+        while at < len(each):
+            room = machine._current, machine._after, machine._work
+            at, code = advance_each(self._network.table, s, k, texts, ends, at, found, *room)
+            if code:
+                machine._provide(code)
+        followed: list[list[int]] = found.tolist()
+        return followed
+
+    def _nearest(self, configurations: Configurations) -> int:
+        return 1 + min(self._left(*one) for one in configurations)
 
     def _left(self, s: int, k: int) -> int:
         return self._machine._witness.rest(s, k).tokens

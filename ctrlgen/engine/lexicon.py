@@ -158,6 +158,11 @@ class Lexicon:
         """Bytes held, the vocabulary's own trie included."""
         return sum(a.nbytes for a in self.arrays) + sum(a.nbytes for a in self._counts.values())
 
+    @property
+    def automata_bytes(self) -> int:
+        """Bytes held for the states of automata, without rows."""
+        return sum(array.nbytes for array in self.arrays[3:7])
+
     def enter(self, automaton: Automaton) -> int:
         """The start state of an automaton, which is taken in at its first use."""
         with self.lock:

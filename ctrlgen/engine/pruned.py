@@ -37,7 +37,7 @@ class Pruned:
 
     def __init__(self, constraint: Constraint, *, max_moves: int = MAX_MOVES) -> None:
         self.vocabulary, self.start = constraint.vocabulary, constraint.start
-        self._constraint = constraint
+        self._constraint = self.inner = constraint
         moves = _explore(constraint, max_moves)
         self._distance = _distances(constraint, moves)
         if self.start not in self._distance:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 10_000_000
 MAX_NAMES = 100_000
-MAX_KNOWN = 30_000
+MAX_KNOWN = 5_000
 MAX_LITERAL = 4096
 _AROUND = 32  # bytes of quotes, colon, comma and blanks around a name and a value
 _TOO_LONG = f"the shortest text has more than {MAX_BYTES} bytes"
@@ -287,10 +287,10 @@ class Witness:
         raise ComplexityError("no value can follow here")
 
     def _bytes(self, text: int) -> bytes:
-        out = bytearray()
+        out, pairs = bytearray(), self.network.pairs
         while text > 0:
-            out.append(int(self.network.pairs[text, 1]))
-            text = int(self.network.pairs[text, 0])
+            text, byte = pairs[text, :2].tolist()
+            out.append(byte)
         return bytes(reversed(out))
 
     def _longest_instead(self, members: Members, frame: int, lacking: int, rest: bytes) -> int:

@@ -140,6 +140,11 @@ class Store:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[_INDEX[name]]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in self.arrays)
+
     def _address(self, line: int) -> None:
         array = self.arrays[line]
         self.table[line] = array.ctypes.data, array.shape[0], array.shape[1] if array.ndim > 1 else 1
