@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint
     from ctrlgen.vocabulary import Vocabulary
 
-FEW = 2048
+FEW = 1024
 """A constraint that says nothing more than the protocol is followed token by token up to so many tokens."""
-RISE = 64
-KEPT_LEVELS, KEPT_ROWS, KEPT_BOUNDS = 64, 256, 100_000
+RISE = 32
+KEPT_LEVELS, KEPT_ROWS, KEPT_BOUNDS = 16, 256, 100_000
 
 _closings: dict[int, tuple[weakref.ref[Constraint], Closing]] = {}
 

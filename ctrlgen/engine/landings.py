@@ -12,6 +12,7 @@ name instead of the first one that is free, and the distance is raised by all th
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,7 @@ from ctrlgen.engine.levels import Levels, levels_of, set_bits
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ctrlgen.engine.lexicon import Lexicon
     from ctrlgen.engine.machine import Machine
     from ctrlgen.engine.states import Configurations
 
@@ -31,7 +33,11 @@ if TYPE_CHECKING:
 FEW = 2048
 """A fork with no more tokens than this is followed token by token, not branch by branch."""
 KEPT = 64
+"""Of a vocabulary: grouped tokens of so many states of automata, two bytes for each id."""
+KEPT_NAMES = 16
 FAR = 1 << 40
+
+_insides: weakref.WeakKeyDictionary[Lexicon, OrderedDict[tuple[int, int], Inside]] = weakref.WeakKeyDictionary()
 
 
 class Inside(NamedTuple):
@@ -45,12 +51,22 @@ class Inside(NamedTuple):
     """uint32[words] of the tokens that have a group."""
 
 
+class Plain(NamedTuple):
+    """The tokens of a name that no declared or used name begins with."""
+
+    groups: Groups
+    alone: dict[int, int]
+    """The other tokens, with the distance after them."""
+    doubts: NDArray[np.int64]
+    """Those of them for which the name matters."""
+
+
 class Landings:
     """Levels of the states of a machine; whoever calls holds the machine's lock."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine, self._network, self._lexicon = machine, machine.network, machine.network.lexicon
-        self._kept: OrderedDict[tuple[int, int], Inside] = OrderedDict()
+        self._plain: OrderedDict[tuple[int, int, int], Plain] = OrderedDict()
         self._one = np.empty((64, 2), np.int64)
 
     def levels(self, configurations: Configurations) -> Levels:
@@ -68,13 +84,13 @@ class Landings:
                 todo.append(self._settled(s, k))
                 continue
             row, _ = self._machine._row(s, k)
-            if s < 0 or (self._network.is_name(s) and int(self._network.frames[k, 5]) >= 0):
-                groups.append(found := self._inside(~s, k, row) if s < 0 else self._names(k, row))
-                row = row & ~_row_of(found[0], len(row))
-                # the level of a group may be too high: a token of it may also leave the string, and names may be equal;
-                # so the token that surely brings the end nearer is followed
-                if (nearer := self._machine._witness.first_token(s, k)) >= 0:
-                    row[nearer >> 5] |= np.uint32(1 << (nearer & 31))
+            if s < 0:
+                group, distances, grouped = self._inside(~s, k, row)
+                groups.append((group, distances))
+                row = self._others(s, k, row, grouped)
+            elif self._network.is_name(s) and int(self._network.frames[k, 5]) >= 0:
+                self._add_name(s, k, row, groups, alone)
+                continue
             elif self._network.kind(s) == kinds.FORK and int(np.bitwise_count(row).sum()) > FEW:
                 low, high = self._network.arrays[0][s, 1:3].tolist()
                 edges = self._network.arrays[1][low:high, 2].tolist()
@@ -83,31 +99,84 @@ class Landings:
             self._one_by_one(s, k, row, alone)
         return levels_of(groups, alone)
 
+    def _others(self, s: int, k: int, row: NDArray[np.uint32], grouped: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """The tokens of a row that have no group, and the one that surely brings the end nearer.
+
+        The level of its group may be too high: a token of it may also leave the string, and names may be equal.
+        """
+        row = row & ~grouped
+        if (nearer := self._machine._witness.first_token(s, k)) >= 0:
+            row[nearer >> 5] |= np.uint32(1 << (nearer & 31))
+        return row
+
+    def _add_name(self, s: int, n: int, row: NDArray[np.uint32], groups: list[Groups], alone: dict[int, int]) -> None:
+        """Add the tokens of the name of frame n, which need not be a declared one.
+
+        They are the same for all names that no declared or used name begins with, but for tokens that begin another
+        name: these are followed each time.
+        """
+        from ctrlgen.engine.kernel_objects import in_the_way
+
+        k, g = self._network.frames[n, [1, 5]].tolist()
+        key = (s, k, g)
+        alike = not self._machine._run(in_the_way, n) and not self._machine._witness.rest(s, n).shift
+        known = self._plain.get(key) if alike else None
+        if known is None:
+            group, distances, grouped = self._names(n, row)
+            found: dict[int, int] = {}
+            doubts = self._one_by_one(s, n, self._others(s, n, row, grouped), found)
+            doubts |= set(found).intersection(self._lexicon.many_quotes.tolist())
+            known = Plain((group, distances), found, np.array(sorted(doubts), np.int64))
+            if alike:
+                self._plain[key] = known
+                if len(self._plain) > KEPT_NAMES:
+                    self._plain.popitem(last=False)
+        elif len(known.doubts):
+            again = np.zeros_like(row)
+            np.bitwise_or.at(
+                again, known.doubts >> 5, np.left_shift(np.uint32(1), (known.doubts & 31).astype(np.uint32))
+            )
+            found = {token: left for token, left in known.alone.items() if token not in set(known.doubts.tolist())}
+            self._one_by_one(s, n, again & row, found)
+            known = known._replace(alone=found)
+        groups.append(known.groups)
+        for token, left in known.alone.items():
+            alone[token] = min(left, alone.get(token, FAR))
+
     def _settled(self, s: int, k: int) -> tuple[int, int]:
         from ctrlgen.engine.kernel_step import settled
 
         self._machine._run(settled, s, k, self._one)
         return int(self._one[0, 0]), int(self._one[0, 1])
 
-    def _one_by_one(self, s: int, k: int, row: NDArray[np.uint32], alone: dict[int, int]) -> None:
-        """Add the tokens of a row, each followed from configuration (s, k), with their distances."""
+    def _one_by_one(self, s: int, k: int, row: NDArray[np.uint32], alone: dict[int, int]) -> set[int]:
+        """Add the tokens of a row, each followed from configuration (s, k), with their distances.
+
+        Returns:
+            Those that lead into the name of a member, or to several configurations.
+        """
         machine, texts, here = self._machine, self._machine.vocabulary.tokens, ((s, k),)
         tokens = set_bits(row).tolist()
         written = [token for token in tokens if token < len(texts) and texts[token]]
         distance: dict[tuple[int, int], int] = {}
+        doubts = set()
         for token, (count, symbol, stack) in zip(written, self._followed(s, k, written), strict=True):
             if count == 1:
                 found = distance.get((symbol, stack))
                 if found is None:
                     found = distance[symbol, stack] = 1 + self._left(symbol, stack)
+                if self._network.is_name(symbol):
+                    doubts.add(token)
             elif count:
                 found = self._nearest(machine._step(here, np.frombuffer(texts[token] or b"", np.uint8)))
+                doubts.add(token)
             else:
                 continue
             alone[token] = min(found, alone.get(token, FAR))
         for token in sorted(set(tokens).difference(written)):  # control tokens
             if after := machine._read(here, token):
                 alone[token] = min(self._nearest(after), alone.get(token, FAR))
+        return doubts
 
     def _followed(self, s: int, k: int, tokens: list[int]) -> list[list[int]]:
         """Of each token: how many configurations it leads to, and the symbol and stack of one that is the only one."""
@@ -134,20 +203,21 @@ class Landings:
 
     # tokens inside an automaton
 
-    def _inside(self, g: int, k: int, row: NDArray[np.uint32]) -> Groups:
-        """The groups of a string whose frame is k, of the tokens in ``row``."""
+    def _inside(self, g: int, k: int, row: NDArray[np.uint32]) -> tuple[*Groups, NDArray[np.uint32]]:
+        """The groups of a string whose frame is k, of the tokens in ``row``, and the row of those that have one."""
         network = self._network
         counted = k != 0 and network.kind(int(network.frames[k, 0])) < kinds.AFTER_MEMBER
         least = max(int(network.frames[k, 2]), 0) if counted else 0
         most = int(network.frames[k, 3]) if counted else -1
         inside = self._grouped(g, min(least, self._lexicon.longest))
-        distances = np.full(len(inside.reached), FAR, np.int64)
+        distances = np.zeros(len(inside.reached), np.int64)
         for number, (q, count) in enumerate(inside.reached.tolist()):
             if number and not (self._lexicon.final(q) and least - count > 0):
                 frame = self._counted(k, least - count, most) if count and least else k
                 distances[number] = 1 + self._left(~q, frame)
-        group = inside.group if not counted or (least == 0 and most < 0) else _only(inside.group, row)
-        return group, distances
+        if not counted or (least == 0 and most < 0):
+            return inside.group, distances, inside.row
+        return _only(inside.group, row), distances, inside.row & row
 
     def _counted(self, k: int, least: int, most: int) -> int:
         from ctrlgen.engine.kernel_table import push_frame
@@ -156,11 +226,12 @@ class Landings:
         return self._machine._run(push_frame, back, parent, max(least, 0), most, 0, 0)
 
     def _grouped(self, g: int, most: int) -> Inside:
-        known = self._kept.get((g, most))
+        kept = _insides.setdefault(self._lexicon, OrderedDict())
+        known = kept.get((g, most))
         if known is None:
-            known = self._kept[g, most] = self._walked(g, most)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            known = kept[g, most] = self._walked(g, most)
+            if len(kept) > KEPT:
+                kept.popitem(last=False)
         return known
 
     def _walked(self, g: int, most: int) -> Inside:
@@ -179,8 +250,8 @@ class Landings:
 
     # names that are not declared
 
-    def _names(self, n: int, row: NDArray[np.uint32]) -> Groups:
-        """The groups of the name of frame n, without the tokens that begin a declared or used name."""
+    def _names(self, n: int, row: NDArray[np.uint32]) -> tuple[*Groups, NDArray[np.uint32]]:
+        """The groups of the name of frame n, without the tokens that begin a declared or used name; their row."""
         network = self._network
         back, k, _, _, _, g = network.frames[n, :6].tolist()
         inside = self._grouped(g, 0)
@@ -190,7 +261,10 @@ class Landings:
         for number, (q, _) in enumerate(inside.reached.tolist()):
             if number:
                 distances[number] = self._unknown_name(back, k, q)
-        return group, distances
+        for number in np.flatnonzero(distances[1:] >= FAR).tolist():
+            if not (group == number + 1).any():
+                distances[number + 1] = 0
+        return group, distances, np.packbits(group > 0, bitorder="little").view(np.uint32)
 
     def _unknown_name(self, back: int, k: int, q: int) -> int:
         """The most tokens after a name in state q of which the text is not known."""
@@ -229,5 +303,7 @@ def _only(group: NDArray[np.uint16], row: NDArray[np.uint32]) -> NDArray[np.uint
     return group * np.unpackbits(row.view(np.uint8), bitorder="little")
 
 
-def _row_of(group: NDArray[np.uint16], words: int) -> NDArray[np.uint32]:
-    return np.packbits(group[: 32 * words] > 0, bitorder="little").view(np.uint32)
+def _row_of(tokens: NDArray[np.int64], words: int) -> NDArray[np.uint32]:
+    bits = np.zeros(32 * words, bool)
+    bits[tokens] = True
+    return np.packbits(bits, bitorder="little").view(np.uint32)

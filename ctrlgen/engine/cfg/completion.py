@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MAX_STEPS = 10_000
 
 _MAX_ENDING = 1 << 20
+_MAX_SHIFTS = 1 << 14
 _NO_END = f"no way to end the text was found in {MAX_STEPS} steps; the grammar may have rules that never end"
 
 _Reached = list[tuple[bytes, int]]
@@ -48,6 +49,7 @@ class Completion:
         self._number = count()
         self._ending: set[_Place] = set()
         self._bounds: dict[int, list[tuple[int, int]]] = {}
+        self._shifts: dict[tuple[int, int, int], list[tuple[int, int, int, bool]]] = {}
         self._available = store["available"] > 0
 
     def text(self, configurations: Iterable[tuple[int, int]]) -> bytes:
@@ -146,8 +148,7 @@ class Completion:
 
     def _spread(self, heap: list[_Way], text: bytes, s: int, k: int) -> None:
         """Put what may come after one more terminal from (s, k) on the heap."""
-        from ctrlgen.engine.cfg.kernel_live import begin
-        from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted_into
+        from ctrlgen.engine.cfg.kernel_parser import acceptable
 
         store = self.store
         store.run(acceptable, k)
@@ -161,14 +162,30 @@ class Completion:
                 continue
             if not accept >> label & 1:
                 continue
+            for after, fresh, cost, may_end in self._shifted(k, label, duties):
+                if may_end:
+                    heapq.heappush(heap, (len(longer), next(self._number), longer, -1, 0))
+                if cost < INFINITE:
+                    heapq.heappush(heap, (len(longer) + cost, -next(self._number), longer, fresh, after))
+
+    def _shifted(self, k: int, label: int, duties: int) -> list[tuple[int, int, int, bool]]:
+        """The stacks after a terminal, each with its lexer state, what it needs, and whether the text may end there."""
+        known = self._shifts.get((k, label, duties))
+        if known is None:
+            from ctrlgen.engine.cfg.kernel_live import begin
+            from ctrlgen.engine.cfg.kernel_parser import acceptable, shifted_into
+
+            store, known = self.store, []
             for after in self._out[: store.run(shifted_into, k, label, self._out)].tolist():
                 store.run(acceptable, after)
-                if int.from_bytes(store["accept"][after].tobytes(), "little") >> self.end & 1:
-                    heapq.heappush(heap, (len(longer), next(self._number), longer, -1, 0))
+                accept = int.from_bytes(store["accept"][after].tobytes(), "little")
                 cost = self.costs.of(store, after)
-                if cost < INFINITE:
-                    fresh = store.run(begin, after, duties)
-                    heapq.heappush(heap, (len(longer) + cost, -next(self._number), longer, fresh, after))
+                fresh = store.run(begin, after, duties) if cost < INFINITE else -1
+                known.append((after, fresh, cost, bool(accept >> self.end & 1)))
+            if len(self._shifts) >= _MAX_SHIFTS:
+                self._shifts.clear()
+            self._shifts[k, label, duties] = known
+        return known
 
     def reached(self, s: int, k: int) -> _Reached:
         """The boundaries that may come next from lexer state s, each with its shortest text.
