@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from ctrlgen.constraints.grammar import Grammar as Grammar
     from ctrlgen.constraints.json_schema import JsonSchema as JsonSchema
     from ctrlgen.constraints.package_names import PackageNames as PackageNames
+    from ctrlgen.constraints.parts import Parts as Parts
     from ctrlgen.constraints.regex import Regex as Regex
+    from ctrlgen.constraints.thinking import Thinking as Thinking
     from ctrlgen.engine.batch import MaskEngine as MaskEngine
     from ctrlgen.errors import BudgetError as BudgetError
     from ctrlgen.errors import ComplexityError as ComplexityError
@@ -48,12 +50,15 @@ if TYPE_CHECKING:
     from ctrlgen.guard.package_guard import PackageGuard as PackageGuard
     from ctrlgen.index.name_index import NameIndex as NameIndex
     from ctrlgen.index.token_index import TokenIndex as TokenIndex
+    from ctrlgen.leaving import Brake as Brake
+    from ctrlgen.leaving import Leaving as Leaving
     from ctrlgen.processor import ControlProcessor as ControlProcessor
     from ctrlgen.steering.protocol import Steerer as Steerer
     from ctrlgen.vocabulary import Vocabulary as Vocabulary
 
 _HOME = {
     "DEAD": "constraint",
+    "Brake": "leaving",
     "BudgetError": "errors",
     "Choice": "constraints.choice",
     "ComplexityError": "errors",
@@ -70,11 +75,13 @@ _HOME = {
     "GrammarError": "errors",
     "InputError": "errors",
     "JsonSchema": "constraints.json_schema",
+    "Leaving": "leaving",
     "ModelError": "errors",
     "MaskEngine": "engine.batch",
     "NameIndex": "index.name_index",
     "PackageGuard": "guard.package_guard",
     "PackageNames": "constraints.package_names",
+    "Parts": "constraints.parts",
     "Regex": "constraints.regex",
     "RegexError": "errors",
     "Result": "flows.generate",
@@ -82,6 +89,7 @@ _HOME = {
     "Specification": "constraint",
     "SpecificationError": "errors",
     "Steerer": "steering.protocol",
+    "Thinking": "constraints.thinking",
     "Token": "constraints.free",
     "TokenIndex": "index.token_index",
     "UnsatisfiableError": "errors",

@@ -8,7 +8,8 @@ The laws (``ctrlgen.testing.check_laws`` checks them on any constraint):
 4. advance is a pure function: the same arguments give the same state, for ever;
 5. a token is allowed exactly if its bytes are, however the tokenizer cuts them; control tokens are not their text;
    ids without bytes or past the tokenizer's end are forbidden;
-6. while distance(s) <= n, some allowed t has 1 + distance(advance(s, t)) <= n.
+6. while distance(s) <= n, some allowed t has 1 + distance(advance(s, t)) <= n; or s is in free text that waits for the
+   end token, and distance(leave(s)) <= n (``ctrlgen.constraints.free``).
 
 After an EOS id a constraint is in a state that allows the EOS ids and nothing else.
 Since a state is an int, rollback, beams, n samples, drafts and reuse need no code of their own.

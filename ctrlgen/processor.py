@@ -11,7 +11,6 @@ changed places, not that a new generation began. What is done about it:
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import weakref
@@ -22,10 +21,13 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
+from ctrlgen.callers import attention_mask, calling_list, is_beam_search
 from ctrlgen.closing import check_budget, closing_of
 from ctrlgen.constraint import DEAD, Constraint, Specification
 from ctrlgen.engine.masks import apply_masks
 from ctrlgen.errors import DeadEndError, InputError
+from ctrlgen.leaving import Leaving
+from ctrlgen.phases import has_free_text
 from ctrlgen.rows import ENDED, Rows, follow, start
 from ctrlgen.steering.following import Followed, begin
 from ctrlgen.steering.following import follow as follow_steerers
@@ -35,8 +37,6 @@ from ctrlgen.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_FRAMES = 6  # how far up the caller's list is looked for
 
 
 class Measurement(NamedTuple):
@@ -87,6 +87,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
             to the model; in a loop of one's own, all ones.
         max_new_tokens: the most ids of a text, the end token included: what ``generate`` is told. Each text is then
             ended in time (``ctrlgen.closing``). Without it, a text that reaches the limit is cut off.
+        leaving: who decides that free text is over, beside what it waits for (``ctrlgen.leaving``).
 
     Raises:
         InputError: arguments that do not fit together.
@@ -111,7 +112,9 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         steer: Sequence[Steerer] | None = None,
         attention_mask: torch.Tensor | None = None,
         max_new_tokens: int | None = None,
+        leaving: Leaving | None = None,
     ) -> None:
+        self._leaving = Leaving() if leaving is None else leaving
         if max_new_tokens is not None and (not isinstance(max_new_tokens, int) or max_new_tokens < 1):
             raise InputError(f"max_new_tokens is {max_new_tokens!r}; expected a number of at least 1")
         self._budget = max_new_tokens
@@ -145,10 +148,14 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         """
         begun = time.perf_counter()
         constraints = self._per_row(*scores.shape)
-        key, generation = self._follow(constraints, input_ids, _caller())
+        key, generation = self._follow(constraints, input_ids, calling_list())
         rows = generation.rows
         left = None if self._budget is None else self._budget - rows.ids.shape[1]
+        free = any(map(has_free_text, constraints))
+        open_rows = self._leaving.move(constraints, rows, scores, self._budget) if free else ()
         masks = [self._mask(one, path[-1], left) for one, path in zip(constraints, rows.paths, strict=True)]
+        for row in open_rows:
+            masks[row] = masks[row] | self._only_ends(constraints[row].vocabulary)  # type: ignore[operator, union-attr]
         masked = apply_masks(scores, masks)
         if -torch.inf in (best := masked.amax(dim=1).tolist()):
             self._refill(masked, best, scores, constraints, rows, masks)
@@ -169,7 +176,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         stepped = steered(self._steerers, followed, masked, torch.from_numpy(over).to(masked.device))
         self._generations[key] = generation._replace(steering=stepped.followed)
         lost = (stepped.scores == -torch.inf).all(1) & (masked != -torch.inf).any(1)
-        if bool(lost.any()) and not _is_beam_search():
+        if bool(lost.any()) and not is_beam_search():
             self._abandon()
             row = int(lost.nonzero()[0])
             names = ", ".join(name_of(steerer) for steerer in self._steerers)
@@ -261,7 +268,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def _prompts(self, ids: torch.Tensor) -> Prompts:
         """The prompts without padding."""
-        mask = _attention_mask() if self._attention_mask is None else self._attention_mask
+        mask = attention_mask() if self._attention_mask is None else self._attention_mask
         if mask is None:
             mask = torch.ones_like(ids)
         count, length = ids.shape
@@ -304,7 +311,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
                 continue
             if path[-1] < 0:
                 masked[row, list(constraint.vocabulary.eos)] = 0.0  # over: what is chosen here goes unused
-            elif not _is_beam_search():
+            elif not is_beam_search():
                 self._abandon()
                 raise _dead_end(row, constraint, path[-1], masks[row], scores[row], rows.ids[row].tolist())
 
@@ -323,47 +330,6 @@ def _extends(known: Generation, ids: torch.Tensor) -> bool:
         and length <= ids.shape[1] <= length + known.rows.ids.shape[1] + 1
         and torch.equal(ids[:, :length], known.prompt.to(ids.device))
     )
-
-
-def _caller() -> LogitsProcessorList | None:
-    """The list of transformers on whose behalf the processor runs, if there is one."""
-    frame = sys._getframe(2)
-    for _ in range(_FRAMES):
-        owner = frame.f_locals.get("self")
-        if isinstance(owner, LogitsProcessorList):
-            return owner
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return None
-
-
-def _attention_mask() -> torch.Tensor | None:
-    """The mask of the ids, as the loop of transformers that called passes it to a decoder-only model."""
-    frame = sys._getframe(4).f_back
-    for _ in range(_FRAMES):
-        if frame is None:
-            break
-        arguments = frame.f_locals.get("model_kwargs")
-        if isinstance(arguments, dict):
-            if "encoder_outputs" in arguments:
-                return None  # the mask is that of the encoder
-            mask = arguments.get("attention_mask")
-            return mask if isinstance(mask, torch.Tensor) and mask.dim() == 2 else None
-        frame = frame.f_back
-    return None
-
-
-def _is_beam_search() -> bool:
-    """Whether a beam search of transformers called, by whatever way; asked only when a row has nothing left."""
-    frame = sys._getframe(3).f_back
-    for _ in range(_FRAMES):
-        if frame is None:
-            return False
-        if "beam_search" in frame.f_code.co_name:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def log_mass(scores: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:

@@ -22,17 +22,20 @@ LAYERS = (
     {"guard"},
     {"steering"},
     {"hmm"},
-    {"rows", "closing", "processor"},
+    {"rows", "phases", "callers", "closing", "leaving", "processor"},
     {"flows"},
     {"serving", "cli"},
     {"testing"},
 )
 """From left to right: a module imports from its own layer and from those before it."""
 
-TRANSFORMERS = ("vocabulary", "models*", "steering.source", "processor", "flows*", "testing*")
+TRANSFORMERS = ("vocabulary", "models*", "steering.source", "callers", "processor", "flows*", "testing*")
 """Modules that may import transformers."""
 
-HEAVY = ("*_kernel", "engine.*kernel*", "engine.masks*", "steering*", "hmm*", "processor", "flows*", "testing*")
+HEAVY = (
+    *("*_kernel", "engine.*kernel*", "engine.masks*", "steering*", "hmm*"),
+    *("callers", "leaving", "processor", "flows*", "testing*"),
+)
 """Modules that may import torch, transformers and numba at the top level; elsewhere inside functions."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ctrlgen.errors import InputError, UnsatisfiableError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ctrlgen.automaton import Automaton
     from ctrlgen.constraint import Constraint
     from ctrlgen.constraints.cost import Cost
+    from ctrlgen.constraints.marked import Marked
     from ctrlgen.engine.network import Network
     from ctrlgen.vocabulary import Vocabulary
 
@@ -71,8 +72,21 @@ class Combinable:
         return Either((Text(""), _part(self)))
 
     def parse(self, text: str) -> object:
-        """The text itself."""
-        return text
+        """The text itself; of a specification with free text its parts (``ctrlgen.constraints.parts``).
+
+        Raises:
+            InputError: it has free text, and ``text`` cannot be cut into parts.
+        """
+        from ctrlgen.constraints.marked import Marked
+        from ctrlgen.constraints.parts import has_free_parts, parts_of
+
+        return parts_of(self, Marked(text)) if has_free_parts(self) else text
+
+    def parse_marked(self, marked: Marked) -> object:
+        """The same for a text with control tokens."""
+        from ctrlgen.constraints.parts import has_free_parts, parts_of
+
+        return parts_of(self, marked) if has_free_parts(self) else self.parse(marked.text)
 
     def cost(self, vocabulary: Vocabulary) -> Cost:
         """Nodes, states, memory and the least budget over ``vocabulary``, before anything is generated.
@@ -104,6 +118,8 @@ class Text(_Compiled):
     """Exactly this text."""
 
     text: str
+    silent: ClassVar[bool] = True
+    """No value of its own: of what it stands beside, the rest has the value."""
 
     def build(self, network: Network) -> int:
         """The start node of the text in ``network``."""

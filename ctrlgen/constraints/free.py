@@ -30,21 +30,31 @@ class Token(_Compiled):
 
     Args:
         name: its name, such as ``"<|tool|>"``, or its id.
-
-    A token that is text to the tokenizer is written as a string, which it may also be cut into; it is refused here.
+        or_text: where the tokenizer has no such control token, the name as text. Tokenizers differ in whether they
+            take ``</think>`` for text, which they may also cut. Without it text is refused here: write a string.
     """
 
     name: str | int
+    or_text: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.name, bool) or not isinstance(self.name, (str, int)):
             raise InputError(f"a token is given by its name or id, not {self.name!r}")
+        if self.or_text and not isinstance(self.name, str):
+            raise InputError(f"an id such as {self.name} is no text; give the token's name")
 
     def build(self, network: Network) -> int:
         """The start node in ``network``."""
         from ctrlgen.engine.network import END
 
+        found = self.within(network.lexicon)
+        if isinstance(found, str):
+            return network.literal(found.encode(), END)
         return network.letters([(self.letter(network.lexicon), END)])
+
+    def within(self, lexicon: Lexicon) -> Token | str:
+        """This, or its text where that is what it is."""
+        return str(self.name) if self.or_text and self.name not in lexicon.special else self
 
     def letter(self, lexicon: Lexicon) -> int:
         """The letter that a network has for it.
@@ -89,6 +99,8 @@ class Free(_Compiled):
         until: a string, a Token, EOS, or several of these; None: the text ends here.
         max_tokens: the most tokens that begin and end in the free text. After them the nearest of what it waits for
             is spelled out (of EOS nothing is). None: no limit.
+        keep: tokens of the budget (``max_new_tokens``) that are for what follows, or a share of it below 1: when no
+            more remain, the nearest of what it waits for is spelled out. What must follow is counted in any case.
         without: strings that may not come in it.
         allow: control tokens that may.
 
@@ -98,6 +110,7 @@ class Free(_Compiled):
 
     until: tuple[Ending, ...]
     max_tokens: int | None
+    keep: float
     without: tuple[str, ...]
     allow: tuple[Token, ...]
 
@@ -106,6 +119,7 @@ class Free(_Compiled):
         until: Ending | Iterable[Ending] | None = None,
         *,
         max_tokens: int | None = None,
+        keep: float = 0,
         without: str | Iterable[str] = (),
         allow: Token | Iterable[Token] = (),
     ) -> None:
@@ -115,6 +129,8 @@ class Free(_Compiled):
         if until is not None and not ends:
             raise InputError("until is empty; leave it out for text that goes on to the end")
         check_limit(max_tokens)
+        check_keep(keep)
+        object.__setattr__(self, "keep", keep)
         object.__setattr__(self, "until", ends)
         object.__setattr__(self, "max_tokens", max_tokens)
         object.__setattr__(self, "without", several(without, (str,), "without takes strings"))
@@ -123,14 +139,9 @@ class Free(_Compiled):
         check_tokens((*self.until, *self.allow))
 
     def __repr__(self) -> str:
-        shown = [] if not self.until else [f"until={self.until[0] if len(self.until) == 1 else self.until!r}"]
-        if len(self.until) == 1:
-            shown = [f"until={self.until[0]!r}"]
-        shown += [
-            f"{name}={value!r}"
-            for name, value in (("max_tokens", self.max_tokens), ("without", self.without), ("allow", self.allow))
-            if value not in (None, ())
-        ]
+        shown = [f"until={(self.until[0] if len(self.until) == 1 else self.until)!r}"] if self.until else []
+        names = ("max_tokens", "keep", "without", "allow")
+        shown += [f"{name}={getattr(self, name)!r}" for name in names if getattr(self, name) not in (None, 0, ())]
         return f"Free({', '.join(shown)})"
 
     @property
@@ -143,15 +154,22 @@ class Free(_Compiled):
         from ctrlgen.engine.network import END
 
         ways = [(end, END) for end in self.until]
-        return Ways(network, self.without, self.allow, self.max_tokens).node(ways, open_end=self.open_end)
+        return Ways(network, self.without, self.allow, self.max_tokens, self.keep).node(ways, open_end=self.open_end)
 
 
 class Ways:
     """Free text of a network that may end in several ways."""
 
-    def __init__(self, network: Network, without: tuple[str, ...], allow: tuple[Token, ...], limit: int | None) -> None:
-        self._network, self._limit = network, limit
-        self._without, self._allow = strings_of(without), allow
+    def __init__(
+        self,
+        network: Network,
+        without: tuple[str, ...],
+        allow: tuple[Token, ...],
+        limit: int | None,
+        keep: float = 0,
+    ) -> None:
+        self._network, self._limit, self._keep = network, limit, keep
+        self._without, self._allow = without, allow
         self._number = network.rule(0)  # of no other free text
 
     def node(
@@ -168,6 +186,9 @@ class Ways:
         from ctrlgen.engine.network import END
 
         network = self._network
+        ways = [(end.within(network.lexicon) if isinstance(end, Token) else end, then) for end, then in ways]
+        others = tuple(end.within(network.lexicon) if isinstance(end, Token) else end for end in others)
+        check_strings(strings_of((*(end for end, _ in ways), *others, *self._without)))
         texts: dict[int, list[bytes]] = {}
         letters: list[tuple[int, int]] = []
         for end, then in ways:
@@ -177,7 +198,7 @@ class Ways:
                 letters.append((end.letter(network.lexicon), then))
         leave = next((then for end, then in ways if isinstance(end, EndOfText)), None)
         stops = {text for several in texts.values() for text in several} | set(strings_of(others))
-        never = tuple(sorted(stops | set(self._without)))
+        never = tuple(sorted(stops | set(strings_of(self._without))))
         start = network.rule(min(network.cost[then] + _length(end) for end, then in ways) if ways else 0)
         nodes = [
             self._free(
@@ -200,11 +221,11 @@ class Ways:
     def _free(self, automaton: object, then: int, out: int, leaves: bool) -> int:
         from ctrlgen.engine.network import Phase
 
-        return self._network.free(automaton, then, Phase(self._number, self._limit, out, leaves))  # type: ignore[arg-type]
+        return self._network.free(automaton, then, Phase(self._number, self._limit, out, leaves, self._keep))  # type: ignore[arg-type]
 
 
 def _length(end: Ending) -> int:
-    return len(end.encode()) if isinstance(end, str) else 1
+    return len(end.encode()) if isinstance(end, str) else int(isinstance(end, Token))
 
 
 def several(value: object, kinds: tuple[type, ...], wanted: str) -> tuple[object, ...]:
@@ -243,6 +264,13 @@ def check_tokens(ends: Iterable[object]) -> None:
         if not isinstance(end, str) and end in seen:
             raise InputError(f"{end!r} is given twice")
         seen.add(end)
+
+
+def check_keep(keep: object) -> None:
+    """Raise unless it is a number of tokens, or a share below 1."""
+    number = isinstance(keep, (int, float)) and not isinstance(keep, bool)
+    if not number or not 0 <= keep < 1 << 30 or (keep > 1 and keep % 1):  # type: ignore[operator]
+        raise InputError(f"keep is {keep!r}; expected a number of tokens, or a share of them below 1")
 
 
 def check_limit(max_tokens: object) -> None:

@@ -102,6 +102,18 @@ class Machine(States):
                 known = self._hurried[state] = self._state(self._forced(self._sets[state]))
         return known
 
+    def way_out(self, state: int) -> tuple[int, ...]:
+        """The tokens of which one begins the nearest end of the free text a state is in: ids, all of them alike."""
+        phase = self.phase(state)
+        if phase is None:
+            return ()
+        if phase.leaves:
+            return self.vocabulary.eos
+        with self.lock:
+            ways = [(self._witness.rest(s, k).tokens, s, k) for s, k in self._sets[state]]
+            first = self._witness.first_token(*min(ways)[1:])
+        return (first,) if first >= 0 else self.vocabulary.eos
+
     def _forced(self, configurations: Configurations) -> Configurations:
         """Free text replaced by the nearest way out of it; what is not free stays."""
         network, kept = self.network, []

@@ -54,6 +54,8 @@ class Phase(NamedTuple):
     """Node to go on at once it has had that many, and this way has been spelled out."""
     leaves: bool
     """Whether it is left by LEAVE, which reads nothing."""
+    keep: float = 0
+    """Tokens of a budget that are for what follows; below 1: the share of it."""
 
 
 MAX_FRAMES = 1 << 22
@@ -179,7 +181,8 @@ class Network:
         key = tuple(edges)
         node = self._known.get(key)
         if node is None:
-            cost, via = min((self.cost[t] + 1, low) for low, _, t in edges)
+            # to leave a free text takes no byte
+            cost, via = min((self.cost[t] + (low != kinds.LEAVE), low) for low, _, t in edges)
             if not self._all_bytes and any(not self.lexicon.has_byte[low : high + 1].all() for low, high, _ in edges):
                 self.complete = False
             at = self._new_edges_at(edges)

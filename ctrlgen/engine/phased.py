@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ctrlgen.constraint import DEAD
-from ctrlgen.engine.levels import Levels
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
+    from ctrlgen.engine.levels import Levels
     from ctrlgen.engine.machine import Machine
     from ctrlgen.engine.network import Phase
 
@@ -25,8 +24,8 @@ class Phased:
     A token counts if it begins in a free text and does not end it. After as many as the limit says, the text goes on
     with the nearest of what the free text waits for.
 
-    ``distance`` counts no token for leaving a free text that waits for the end token and has no limit: who decodes
-    must leave it in time (``leave``).
+    ``distance`` counts no token for leaving a free text that waits for the end token: who decodes may leave it at any
+    time (``leave``).
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -65,25 +64,12 @@ class Phased:
 
     def distance(self, state: int) -> int:
         """Number of tokens, EOS included, that is certain to suffice to end legally from here."""
-        inner, count = divmod(state, self._size)
-        phase = self.machine.phase(inner)
-        if phase is None or not phase.leaves:
-            return self.machine.distance(inner)
-        left = 0 if phase.limit is None else phase.limit - count
-        return left + self.distance(self._settled(self.machine.leave(inner), 0))
+        return self.machine.distance(state // self._size)
 
     def levels(self, state: int) -> Levels:
         """How many tokens suffice after each text token that ``state`` allows."""
-        inner, count = divmod(state, self._size)
-        phase, levels = self.machine.phase(inner), self.machine.levels(inner)
-        if phase is None or not phase.leaves:
-            return levels
-        # what stays in the free text has to wait for its limit, whatever the machine says
-        left = 0 if phase.limit is None else phase.limit - count - 1
-        stays = left + self.distance(self._settled(self.machine.leave(inner), 0))
-        groups = tuple((group, np.full_like(distances, stays)) for group, distances in levels.groups)
-        alone = [self.distance(self.advance(state, token)) for token in levels.tokens.tolist()]
-        return Levels(groups, levels.tokens, np.array(alone, np.int64))
+        # a free text that has reached its limit is as far from the end as it was: the nearest way out is what is left
+        return self.machine.levels(state // self._size)
 
     @property
     def worn(self) -> bool:
@@ -100,6 +86,19 @@ class Phased:
         """The state after free text that waits for the end token has been left; DEAD where there is none."""
         after = self.machine.leave(state // self._size)
         return DEAD if after == DEAD else self._settled(after, 0)
+
+    def way_out(self, state: int) -> tuple[int, ...]:
+        """The tokens of which one begins the nearest end of the free text a state is in: ids, all of them alike."""
+        return self.machine.way_out(state // self._size)
+
+    def used_up(self, state: int, token: int) -> bool:
+        """Whether a token is the last that fits into a free text that waits for the end token, which is then left."""
+        before, after = state // self._size, self.machine.advance(state // self._size, token)
+        phase = self.machine.phase(after) if after > 0 else None
+        if phase is None or not phase.leaves:
+            return False
+        left = self.phase(self.advance(state, token))
+        return self.machine.phase(before) is not None and (left is None or left.number != phase.number)
 
     def hurry(self, state: int) -> int:
         """The state in which free text goes on with nothing but the nearest end of it; elsewhere the state itself."""

@@ -19,12 +19,15 @@ import torch
 from ctrlgen.closing import check_budget
 from ctrlgen.constraint import Constraint, Specification
 from ctrlgen.errors import InputError
+from ctrlgen.flows.drawing import Opening, drawing
 from ctrlgen.flows.prompts import Batch, prepare
 from ctrlgen.flows.results import Reading, Result, Step, Trace, read_prompt
 from ctrlgen.flows.streaming import Pieces, iterate
+from ctrlgen.phases import Left, may_swallow
 from ctrlgen.processor import ControlProcessor, Measurement, vocabulary_of
 
 if TYPE_CHECKING:
+    from ctrlgen.leaving import Brake
     from ctrlgen.steering.protocol import Steerer
     from ctrlgen.vocabulary import Vocabulary
 
@@ -48,6 +51,7 @@ def generate(
     trace: bool = True,
     vocabulary: Vocabulary | None = None,
     steer: Sequence[Steerer] | None = None,
+    brake: Brake | None = None,
     **options: Any,
 ) -> Any:
     """Generate a text for each prompt, within the constraint.
@@ -64,7 +68,9 @@ def generate(
         stream: called with pieces of text as they come, whole characters only; True prints them. One prompt only.
         trace: measure each step, which costs two more passes over the logits.
         vocabulary: instead of ``Vocabulary.from_tokenizer(tokenizer, model=model)``.
+        brake: leaves free text early: see ``docs/phases.md``.
         steer: steerers, which change the distribution over the allowed tokens: see ``docs/steering.md``.
+        brake: leaves free text early (``docs/phases.md``).
         options: anything that ``model.generate`` takes: ``do_sample``, ``temperature``, ``top_k``, ``top_p``,
             ``num_beams``, ``num_return_sequences``, ``assistant_model``, ``logits_processor`` ... Decoding is greedy
             unless ``do_sample`` says otherwise or an option that only sampling has is given. Processors in
@@ -90,7 +96,7 @@ def generate(
     compiled = _compile(controls, vocabulary)
     check_budget(compiled, [0 if one is None else one.start for one in compiled], max_new_tokens)
     streamer = _streamer(stream, vocabulary, batch, options)
-    call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steer)
+    call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steer, brake)
     output, reading = _decode(model, call, options)
     sequences = output.sequences[:, 1 if model.config.is_encoder_decoder else batch.ids.shape[1] :].tolist()
     beams = None if (indices := getattr(output, "beam_indices", None)) is None else indices.tolist()
@@ -131,6 +137,7 @@ class _Call(NamedTuple):
     streamer: Pieces | None
     trace: bool
     steer: Sequence[Steerer] | None
+    brake: Brake | None
 
 
 def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Reading]:
@@ -140,8 +147,12 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
     processors = list(options.pop("logits_processor", None) or [])
     ends = call.vocabulary.eos
     constrained = any(one is not None for one in call.compiled)
+    left: list[Left] = []
+    opening = Opening(call.brake, left.append)
     if constrained or call.steer:
-        processors.append(_processor(call, measured.append if call.trace else None))
+        processors.append(_processor(call, measured.append if call.trace else None, opening))
+    if _leaves(call, options):
+        options["custom_generate"] = drawing(opening)
     if constrained:
         options.setdefault("eos_token_id", list(ends))
     else:
@@ -158,10 +169,28 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
             **{"pad_token_id": pad, **options},
         )
     seconds = time.perf_counter() - begun
-    return output, Reading(call.vocabulary, set(ends), pad, measured if call.trace else None, seconds, beams)
+    trace = measured if call.trace else None
+    return output, Reading(call.vocabulary, set(ends), pad, trace, seconds, beams, left, call.max_new_tokens)
 
 
-def _processor(call: _Call, on_step: Callable[[Measurement], None] | None) -> ControlProcessor:
+def _leaves(call: _Call, options: dict[str, Any]) -> bool:
+    """Whether a constraint goes on where the model would end, which takes a loop of one sequence a row.
+
+    Raises:
+        InputError: another loop is asked for; or a brake and beams.
+    """
+    leaves = any(may_swallow(one) for one in call.compiled)
+    what = "the constraint goes on where the model would end (EOS)" if leaves else "a brake was given"
+    if leaves or call.brake is not None:
+        if _beams(options) > 1:
+            raise InputError(f"{what}, which beam search cannot follow; decode greedily or sample")
+        for name in ("assistant_model", "prompt_lookup_num_tokens", "custom_generate"):
+            if options.get(name) is not None:
+                raise InputError(f"{what}, which does not go together with {name}")
+    return leaves
+
+
+def _processor(call: _Call, on_step: Callable[[Measurement], None] | None, opening: Opening) -> ControlProcessor:
     mask = call.batch.attention_mask
     return ControlProcessor(
         call.compiled,
@@ -170,6 +199,7 @@ def _processor(call: _Call, on_step: Callable[[Measurement], None] | None) -> Co
         steer=call.steer,
         attention_mask=mask,
         max_new_tokens=call.max_new_tokens,
+        leaving=opening,
     )
 
 

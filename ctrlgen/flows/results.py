@@ -7,12 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlgen.constraint import DEAD, Constraint, Specification
+from ctrlgen.constraints.combined import Combinable
+from ctrlgen.constraints.marked import Marked
 from ctrlgen.errors import CtrlgenError, DeadEndError
-from ctrlgen.rows import ENDED, FREE, step
+from ctrlgen.phases import replayed
+from ctrlgen.rows import ENDED, FREE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from ctrlgen.phases import Left
     from ctrlgen.processor import Measurement
     from ctrlgen.vocabulary import Vocabulary
 
@@ -87,6 +91,10 @@ class Reading(NamedTuple):
     measured: Sequence[Measurement] | None
     seconds: float
     beams: bool
+    left: Sequence[Left] = ()
+    """Free texts that were left by decision."""
+    budget: int | None = None
+    """``max_new_tokens``, where it ends texts in time."""
 
 
 def read_prompt(
@@ -111,7 +119,8 @@ def read_prompt(
     found: list[Result] = []
     for number, row, beam in rows:
         ids = _trimmed(row, reading)
-        state = _state_after(compiled, ids)
+        left = [(one.place, one.swallowed) for one in reading.left if one.row == number]
+        state, swallowed = replayed(compiled, ids, left, reading.budget)
         lost = state == DEAD or not ids
         if lost and not reading.beams:
             raise _overridden(index, reading, ids)
@@ -119,7 +128,8 @@ def read_prompt(
             continue  # beam search fills up with beams of probability zero when there are too few texts
         finished = bool(ids) and ids[-1] in reading.ends and state in (ENDED, FREE)
         text = reading.vocabulary.decode(ids).decode(errors="replace")
-        value, problem = _value(given, text) if finished else (None, None)
+        marked = (ids, swallowed, reading.vocabulary)
+        value, problem = _value(given, text, marked) if finished else (None, None)
         trace = _trace(reading, ids, compiled, number, beam)
         found.append(Result(text, value, finished, ids, trace, problem=problem))
     if not found:
@@ -127,12 +137,16 @@ def read_prompt(
     return replace(found[0], alternatives=tuple(found[1:]))
 
 
-def _value(given: object, text: str) -> tuple[object, str | None]:
+def _value(
+    given: object, text: str, marked: tuple[Sequence[int], Sequence[int], Vocabulary]
+) -> tuple[object, str | None]:
     """What the specification makes of a text, or why it makes nothing of it."""
     parse = getattr(given, "parse", None)
     if parse is None:
         return None, None
     try:
+        if isinstance(given, Combinable):
+            return given.parse_marked(Marked.of(*marked)), None
         return parse(text), None
     except (ValueError, ArithmeticError, CtrlgenError) as error:  # pydantic's ValidationError is a ValueError
         return None, str(error)
@@ -147,13 +161,6 @@ def _trimmed(row: Sequence[int], reading: Reading) -> tuple[int, ...]:
     while last and row[last - 1] == reading.pad and not reading.vocabulary.decode([reading.pad]):
         last -= 1
     return tuple(row[:last])
-
-
-def _state_after(constraint: Constraint | None, ids: Sequence[int]) -> int:
-    state = FREE if constraint is None else constraint.start
-    for token in ids:
-        state = step(constraint, state, token)
-    return state
 
 
 def _trace(

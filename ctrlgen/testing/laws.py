@@ -150,6 +150,9 @@ def _check_end(constraint: Constraint, state: int, where: str) -> None:
 def _check_distance(constraint: Constraint, state: int, where: str, rng: random.Random) -> None:
     distance, ends, best = constraint.distance(state), constraint.vocabulary.eos, None
     assert distance >= 1, f"{where}: distance is {distance}; the end token alone takes 1"
+    left = constraint.leave(state) if hasattr(constraint, "leave") else DEAD
+    if left != DEAD and constraint.distance(left) <= distance:
+        return  # a free text that waits for the end token is left without a token
     for token in _likely_nearer(constraint, state, rng):
         left = 1 + (0 if token in ends else constraint.distance(constraint.advance(state, token)))
         best = left if best is None else min(best, left)

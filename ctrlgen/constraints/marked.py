@@ -1,0 +1,79 @@
+"""A text together with what it has no characters for: control tokens, and places where the end token was swallowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ctrlgen.constraints.free import EndOfText, Token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ctrlgen.constraints.free import Ending
+    from ctrlgen.vocabulary import Vocabulary
+
+_SWALLOWED = "\udfff"
+_FIRST = 0xDC00
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A text with marks, each of them one lone surrogate, which no text has.
+
+    Args:
+        text: the text.
+        marks: the character of each control token, by name and by id.
+    """
+
+    text: str
+    marks: Mapping[str | int, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ids: Iterable[int], left: Iterable[int], vocabulary: Vocabulary) -> Marked:
+        """The text of ids.
+
+        Args:
+            ids: of a whole text, the end token included.
+            left: numbers of ids before which a free text was left where the model would have ended.
+            vocabulary: whose ids.
+        """
+        names: dict[int, str] = {number: name for name, number in vocabulary.special.items()}
+        marks: dict[str | int, str] = {}
+        pieces, run, swallowed = [], bytearray(), sorted(left, reverse=True)
+        for place, token in enumerate(ids):
+            while swallowed and swallowed[-1] <= place:
+                swallowed.pop()
+                pieces += [run.decode(errors="replace"), _SWALLOWED]
+                run.clear()
+            text = vocabulary.tokens[token] if token < len(vocabulary.tokens) else None
+            if text:
+                run += text
+            elif token not in vocabulary.eos:
+                mark = marks.setdefault(token, chr(_FIRST + len(marks) // 2))
+                marks.setdefault(names.get(token, token), mark)
+                pieces += [run.decode(errors="replace"), mark]
+                run.clear()
+        return cls("".join([*pieces, run.decode(errors="replace"), _SWALLOWED * len(swallowed)]), marks)
+
+    def find(self, end: Ending, start: int) -> tuple[int, int]:
+        """Where something first begins and ends, from ``start`` on; (-1, -1) if nowhere."""
+        if isinstance(end, EndOfText):
+            wanted = _SWALLOWED
+        elif isinstance(end, Token):
+            wanted = self.marks.get(end.name, str(end.name) if end.or_text else "")
+        else:
+            wanted = end
+        at = self.text.find(wanted, start) if wanted else -1
+        return (at, at + len(wanted)) if at >= 0 else (-1, -1)
+
+    def plain_until(self, start: int) -> int:
+        """Where the next mark is, or the end."""
+        for at in range(start, len(self.text)):
+            if 0xDC00 <= ord(self.text[at]) <= 0xDFFF:
+                return at
+        return len(self.text)
+
+    def shown(self, start: int, end: int) -> str:
+        """The text between two places, without marks."""
+        return "".join(c for c in self.text[start:end] if not 0xDC00 <= ord(c) <= 0xDFFF)
