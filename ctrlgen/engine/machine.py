@@ -8,7 +8,7 @@ import numpy as np
 
 from ctrlgen.constraint import DEAD
 from ctrlgen.engine import kernel_fill, kernel_objects, kernel_step, kernel_table
-from ctrlgen.engine.columns import LEAVE, LETTERS
+from ctrlgen.engine.columns import FORK, LEAVE, LETTERS
 from ctrlgen.engine.landings import Landings
 from ctrlgen.engine.lexicon import lexicon_of
 from ctrlgen.engine.network import END, Network
@@ -87,9 +87,10 @@ class Machine(States):
     def phase(self, state: int) -> Phase | None:
         """The free text that a state is in."""
         if state not in self._phases:
-            phases, frames = self.network.phases, self.network.frames
-            found = (phases.get(int(frames[k, 0])) for s, k in self._sets[state] if s < 0 and k)
-            self._phases[state] = next((one for one in found if one is not None), None)
+            with self.lock:
+                found = [self._phase_at(s, k) for s, k in self._branches(self._sets[state])]
+            # the one that is left where the model would end, if there is one
+            self._phases[state] = max((one for one in found if one), key=lambda one: one.leaves, default=None)
         return self._phases[state]
 
     def hurry(self, state: int) -> int:
@@ -103,24 +104,53 @@ class Machine(States):
         return known
 
     def way_out(self, state: int) -> tuple[int, ...]:
-        """The tokens of which one begins the nearest end of the free text a state is in: ids, all of them alike."""
+        """The ids that stand for the end of the free text a state is in; none elsewhere.
+
+        They are the end tokens where it waits for these, else the longest token with which the nearest end begins.
+        """
         phase = self.phase(state)
         if phase is None:
             return ()
         if phase.leaves:
             return self.vocabulary.eos
         with self.lock:
-            ways = [(self._witness.rest(s, k).tokens, s, k) for s, k in self._sets[state]]
-            first = self._witness.first_token(*min(ways)[1:])
+            places = [one for one in self._branches(self._sets[state]) if self._phase_at(*one) is not None]
+            ways = [(self._witness.rest(s, k).tokens, s, k) for s, k in places]
+            _, symbol, stack = min(ways)
+            text = self._witness.out_of(~symbol, stack) if symbol < 0 else b""
+            first = self.vocabulary.encode_greedy(text)[0] if text else self._witness.first_token(symbol, stack)
         return (first,) if first >= 0 else self.vocabulary.eos
+
+    def _branches(self, configurations: Configurations) -> Configurations:
+        """The same without forks, where there is free text at all."""
+        if not self.network.phases:
+            return configurations
+        found: set[tuple[int, int]] = set()
+        seen: set[tuple[int, int]] = set()
+        todo = list(configurations)
+        while todo:
+            s, k = todo.pop()
+            if (s, k) in seen:
+                continue
+            seen.add((s, k))
+            if s < 0 or self.network.kind(s) != FORK:
+                found.add((s, k))
+                continue
+            low, high = self.network.arrays[0][s, 1:3].tolist()
+            for branch in self.network.arrays[1][low:high, 2].tolist():
+                self._run(kernel_step.settled, branch, k, self._after)
+                todo.append((self._after.item(0, 0), self._after.item(0, 1)))
+        return tuple(sorted(found))
+
+    def _phase_at(self, symbol: int, stack: int) -> Phase | None:
+        return self.network.phases.get(int(self.network.frames[stack, 0])) if symbol < 0 and stack else None
 
     def _forced(self, configurations: Configurations) -> Configurations:
         """Free text replaced by the nearest way out of it; what is not free stays."""
         network, kept = self.network, []
         ways: list[tuple[int, int, int]] = []
-        for symbol, stack in configurations:
-            back, parent = network.frames[stack, :2].tolist()
-            phase = network.phases.get(back) if symbol < 0 and stack else None
+        for symbol, stack in self._branches(configurations):
+            phase, parent = self._phase_at(symbol, stack), int(network.frames[stack, 1])
             if phase is None:
                 kept.append((symbol, stack))
             else:
@@ -286,10 +316,10 @@ def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> 
         if not lexicon.has_byte.all():
             network.build_all(100_000)
     machine = Machine(vocabulary, network, start)
-    limited = network.leaves or any(phase.limit is not None for phase in network.phases.values())
+    limited = network.leaves or any(one.limit is not None or one.keep for one in network.phases.values())
     if limited and not network.complete:
         raise ComplexityError(
-            "free text with max_tokens or until=EOS needs a vocabulary with all bytes that the rest is made of"
+            "free text with max_tokens, keep or until=EOS needs a vocabulary with tokens for each byte of what follows"
         )
     if limited:
         from ctrlgen.engine.phased import Phased

@@ -88,7 +88,7 @@ class Phased:
         return DEAD if after == DEAD else self._settled(after, 0)
 
     def way_out(self, state: int) -> tuple[int, ...]:
-        """The tokens of which one begins the nearest end of the free text a state is in: ids, all of them alike."""
+        """The ids that stand for the end of the free text a state is in; none elsewhere."""
         return self.machine.way_out(state // self._size)
 
     def used_up(self, state: int, token: int) -> bool:

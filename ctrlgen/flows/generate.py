@@ -23,7 +23,7 @@ from ctrlgen.flows.drawing import Opening, drawing
 from ctrlgen.flows.prompts import Batch, prepare
 from ctrlgen.flows.results import Reading, Result, Step, Trace, read_prompt
 from ctrlgen.flows.streaming import Pieces, iterate
-from ctrlgen.phases import Left, may_swallow
+from ctrlgen.phases import Left, has_free_text, may_swallow
 from ctrlgen.processor import ControlProcessor, Measurement, vocabulary_of
 
 if TYPE_CHECKING:
@@ -180,6 +180,8 @@ def _leaves(call: _Call, options: dict[str, Any]) -> bool:
         InputError: another loop is asked for; or a brake and beams.
     """
     leaves = any(may_swallow(one) for one in call.compiled)
+    if call.brake is not None and not any(hasattr(one, "way_out") and has_free_text(one) for one in call.compiled):
+        raise InputError("a brake leaves free text early, and the constraint has none: see ctrlgen.Free and Thinking")
     what = "the constraint goes on where the model would end (EOS)" if leaves else "a brake was given"
     if leaves or call.brake is not None:
         if _beams(options) > 1:

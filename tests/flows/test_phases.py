@@ -15,7 +15,28 @@ from ctrlgen.errors import BudgetError, InputError
 from ctrlgen.testing import ToyLM, ToyTokenizer
 from ctrlgen.vocabulary import Vocabulary
 
-TOKENS = [b"a", b"b", b"c", b".", b"ab", b"bc.", b"<", b"</", b"t>", b"</t>", b"t>1", b"1", b"2", b"12", None, None, None]
+TOKENS = [
+    b"a",
+    b"b",
+    b"c",
+    b".",
+    b"ab",
+    b"bc.",
+    b"<",
+    b"</",
+    b"t>",
+    b"</t>",
+    b"t>1",
+    b"1",
+    b"2",
+    b"12",
+    None,
+    None,
+    None,
+    b"/",
+    b"t",
+    b">",
+]
 VOCABULARY = Vocabulary(TOKENS, eos=14, special={"<x>": 15, "<y>": 16})
 EOS, X, Y = 14, 15, 16
 TOKENIZER = ToyTokenizer(VOCABULARY)
@@ -77,7 +98,8 @@ def test_several_samples_and_greedy() -> None:
 def test_text_until_a_string_is_that_of_the_model_too() -> None:
     def distribution(ids: tuple[int, ...]) -> list[float]:
         row = list(inner(ids))
-        row[X] = row[Y] = row[EOS] = -math.inf
+        row[X] = row[Y] = -math.inf
+        row[EOS] = -50.0
         return row
 
     lm = model()
@@ -183,7 +205,7 @@ def test_every_budget_suffices(spec: Any) -> None:
 
 def test_a_share_is_kept_for_the_answer() -> None:
     lm = model()
-    lm.distribution = lambda ids: [5.0] + [0.0] * 16  # would think for ever
+    lm.distribution = lambda ids: [5.0] + [0.0] * 19  # would think for ever
     for keep, tokens in ((0.5, 10), (4, 16), (0, 18)):
         one = run(cg.Free(until=cg.EOS, keep=keep) >> ANSWER, lm, "a", max_new_tokens=20)
         assert one.value.free_text == "a" * tokens
@@ -218,6 +240,8 @@ def test_what_does_not_go_together_is_refused() -> None:
     for wrong in ({"threshold": -1}, {"after": ""}, {"after": []}, {"least": -1}):
         with pytest.raises(InputError):
             cg.Brake(**wrong)
+    with pytest.raises(InputError, match="brake"):
+        run(ANSWER, brake=cg.Brake())
     with pytest.raises(InputError, match="temperature"):
         cg.Leaving(temperature=-1)
 
