@@ -2,11 +2,12 @@
 
     OMP_NUM_THREADS=1 python benchmarks/flows.py [--quick] [--json] [--only drafts|forward|budgets] [--results FILE]
 
-*drafts*: small word problems, made up from a seed, each answered in five ways with the same budget of 64 tokens:
+*drafts*: small word problems, made up from a seed, each answered in six ways with the same budget of 64 tokens:
 freely; under a JSON schema; under the schema after a free draft of 48 tokens in a chat turn of its own; under the
-schema at the end of the free text itself (think first, then close in the format); and plainly, with the prompt of the
-first way. *Strict* accuracy counts an answer that parses and is right; the free text counts by its last number, which
-no program would be so kind to look for. Intervals are those of 95 % by bootstrap over the items. The results of items
+schema at the end of the free text itself (think first, then close in the format); in one text, free until the model
+would end, then under the schema (In-Writing); and plainly, with the prompt of the first way. *Strict* accuracy counts
+an answer that parses and is right; the free text counts by its last number, which no program would be so kind to look
+for. Intervals are those of 95 % by bootstrap over the items. The results of items
 go to --results as they come, one a line, and are not computed again.
 
 *forward*: JSON with long keys, forced tokens appended against all tokens asked for. *budgets*: every flow at every
@@ -101,6 +102,12 @@ class Answers:
 
         return self._after_draft(questions, free, asked)
 
+    def writing(self, questions, free):
+        """Free text until the model would end, or until 16 tokens are left, then the schema: one text."""
+        spec = cg.Thinking(self.schema, end=cg.EOS, keep=TOKENS - DRAFT_TOKENS)
+        results = cg.generate(self.model, self.tokenizer, [user(q) for q in questions], spec, max_new_tokens=TOKENS)
+        return self._records(results, lambda value: value.answer["answer"])
+
     def _after_draft(self, questions, free, asked):
         """The draft is the beginning of the free answer: greedy decoding would write the same again."""
         drafts = [self.vocabulary.decode(one["ids"][:DRAFT_TOKENS]).decode(errors="ignore") for one in free]
@@ -118,11 +125,11 @@ class Answers:
             {**r, "tokens": r["tokens"] + min(f["tokens"], DRAFT_TOKENS)} for r, f in zip(records, free, strict=True)
         ]
 
-    def _records(self, results):
+    def _records(self, results, answer=lambda value: value["answer"]):
         return [
             {
                 "text": one.text,
-                "answer": one.value["answer"] if one.finished else None,
+                "answer": answer(one.value) if one.finished else None,
                 "tokens": len(one.token_ids),
                 "tax": one.trace.projection_tax,
             }
@@ -130,7 +137,7 @@ class Answers:
         ]
 
 
-METHODS = ("free", "plain", "draft", "close", "plain_same_prompt")
+METHODS = ("free", "plain", "draft", "close", "writing", "plain_same_prompt")
 
 
 def drafts(answers, count, path):
@@ -170,7 +177,7 @@ def compared(records):
         }
         if method != "free":
             figures[method]["tax"] = interval(np.array([r["tax"] for r in rows]))
-    for method in ("draft", "close"):
+    for method in ("draft", "close", "writing"):
         figures[method]["gain over plain"] = interval(right[method] - right["plain"])
         figures[method]["lost from free"] = interval(right["free"] - right[method])
     return {"items": len(right["free"]), **figures}
