@@ -31,6 +31,7 @@ from ctrlgen.engine.columns import (
     UNKNOWN,
     UNLIMITED,
 )
+from ctrlgen.engine.watching import Watching
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Lexicon:
         self._free: tuple[NDArray[np.uint32], int] | None = None
         self.shortest: list[int] = []
         self._whole: list[bool] = []
+        self._watching = Watching(self)
         self._ways: dict[int, list[tuple[int, int]]] = {}
 
     @property
@@ -286,7 +288,7 @@ class Lexicon:
             return
         if state not in self._counts:
             self._counts[state] = np.full(self.words * 32, 255, np.uint8)
-            self._walk(0, state, np.zeros(self.words, np.uint32), self._counts[state])
+            self.walk(0, state, np.zeros(self.words, np.uint32), self._counts[state])
         bits = self._counts[state] <= most
         row = np.packbits(bits, bitorder="little").view(np.uint32)
         counted = int(self._states.array[state, COUNTED])
@@ -310,7 +312,10 @@ class Lexicon:
 
     def _exits_of(self, state: int) -> NDArray[np.int32]:
         if state not in self._exits:
-            self._walked(state)
+            if self._watching.fits(state) and self._watching.ends_anywhere(state):
+                self._exits[state] = self.walk(0, state, np.zeros(self.words, np.uint32))
+            else:
+                self._walked(state)
         return self._exits[state]
 
     def _walked(self, state: int) -> NDArray[np.uint32]:
@@ -322,10 +327,14 @@ class Lexicon:
         if self._reads_free_text(state):
             tokens, others = self._free_tokens()
             row = tokens.copy()
-            self._exits[state] = self._walk(others, state, row, _NO_COUNTS)
+            self._exits[state] = self.walk(others, state, row)
+        elif self._watching.fits(state):
+            row, exits = self._watching.walked(state)
+            if not self._watching.ends_anywhere(state):
+                self._exits[state] = exits
         else:
             row = np.zeros(self.words, np.uint32)
-            self._exits[state] = self._walk(0, state, row, _NO_COUNTS)
+            self._exits[state] = self.walk(0, state, row)
         return row
 
     def _reads_free_text(self, state: int) -> bool:
@@ -344,29 +353,42 @@ class Lexicon:
     def _free_tokens(self) -> tuple[NDArray[np.uint32], int]:
         """Row of the tokens without quotes, backslashes and control characters; root of the trie of all others."""
         if self._free is None:
-            from ctrlgen.engine.kernel_lexemes import without
-
             table = _free_text()
             start = self._take_in(Automaton(table, np.ones(len(table), bool), np.ones(len(table), bool)))
             row = np.zeros(self.words, np.uint32)
-            self._walk(0, start, row, _NO_COUNTS)
-            trie, tokens = self._trie.array, self._trie_tokens.array[:, 0]
-            nodes, flat = np.empty((int(trie[0, 1]), 6), np.int32), np.empty(len(tokens), np.int32)
-            size, used = without(trie, tokens, row, self._trie.n, self._trie_tokens.n, nodes, flat)
-            self._free = row, self._trie.extend(nodes[:size])
-            self._trie_tokens.extend(flat[:used].reshape(-1, 1))
+            self.walk(0, start, row)
+            self._free = row, self.trie_without(row)
         return self._free
 
-    def _walk(self, root: int, state: int, row: NDArray[np.uint32], counts: NDArray[np.uint8]) -> NDArray[np.int32]:
-        """Set the bits of row for tokens below trie node ``root``; the exits."""
+    def trie_without(self, row: NDArray[np.uint32]) -> int:
+        """The root of the trie of all tokens that are not in a row; whoever calls holds the lock."""
+        from ctrlgen.engine.kernel_lexemes import without
+
+        trie, tokens = self._trie.array, self._trie_tokens.array[:, 0]
+        nodes, flat = np.empty((int(trie[0, 1]), 6), np.int32), np.empty(len(tokens), np.int32)
+        size, used = without(trie, tokens, row, self._trie.n, self._trie_tokens.n, nodes, flat)
+        root = self._trie.extend(nodes[:size])
+        self._trie_tokens.extend(flat[:used].reshape(-1, 1))
+        return root
+
+    def walk(
+        self,
+        root: int,
+        state: int,
+        row: NDArray[np.uint32],
+        counts: NDArray[np.uint8] = _NO_COUNTS,
+        *,
+        exits: bool = True,
+    ) -> NDArray[np.int32]:
+        """Set the bits of row for tokens below trie node ``root``; the exits, if they are wanted."""
         from ctrlgen.engine.kernel_lexemes import walk_automaton
 
         trie, tokens, children, step, states, ranges = self.arrays[:6]
         while True:
-            exits = self._room_for_exits
-            n = walk_automaton(trie, tokens, children, step, states, ranges, root, state, row, exits, counts)
-            if n <= len(exits):
-                return exits[:n].copy()
+            found = self._room_for_exits if exits else self._room_for_exits[:0]
+            n = walk_automaton(trie, tokens, children, step, states, ranges, root, state, row, found, counts)
+            if n <= len(found) or not exits:
+                return found[:n].copy()
             self._room_for_exits = np.empty((2 * n, 3), np.int32)
 
     def _rest_trie(self, exits: NDArray[np.int32]) -> int:

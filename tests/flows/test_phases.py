@@ -271,3 +271,24 @@ def test_the_random_numbers_of_others_are_left_alone() -> None:
     one = run(cg.Free(until=cg.EOS, max_tokens=0) >> cg.Free(until=cg.EOS), lm, "a", do_sample=True)
     assert one.finished
     assert state.shape == torch.get_rng_state().shape
+
+
+@pytest.mark.model
+def test_the_default_model_thinks_as_it_does_anyway(smollm2: Any) -> None:
+    prompts = [[{"role": "user", "content": text}] for text in ("What is 3 + 4?", "Name one colour, in one word.")]
+    integer = {"answer": {"type": "integer"}}
+    schema = cg.JsonSchema(
+        {"properties": integer, "required": ["answer"], "additionalProperties": False, "type": "object"}
+    )
+    options = {"max_new_tokens": 60, "seed": 1, "temperature": 0.8, "num_return_sequences": 2, "trace": False}
+    plain = cg.generate(smollm2.model, smollm2.tokenizer, prompts, **options)
+    found = cg.generate(smollm2.model, smollm2.tokenizer, prompts, cg.Thinking(schema, end=cg.EOS, keep=20), **options)
+    ended = 0
+    for one, two in zip(plain, found, strict=True):
+        for a, b in zip((one, *one.alternatives), (two, *two.alternatives), strict=True):
+            assert b.finished
+            assert isinstance(b.value.answer["answer"], int)
+            length = min(len(a.token_ids) - 1, 40)
+            assert b.token_ids[:length] == a.token_ids[:length]
+            ended += a.finished and b.value.free_text == a.text
+    assert ended
