@@ -31,13 +31,13 @@ class Left(NamedTuple):
 
 def has_free_text(constraint: Constraint | None) -> bool:
     """Whether a constraint may have states to be left."""
-    network = getattr(getattr(constraint, "machine", constraint), "network", None)
+    network = getattr(getattr(constraint, "inner", constraint), "network", None)
     return bool(getattr(network, "phases", None))
 
 
 def may_swallow(constraint: Constraint | None) -> bool:
     """Whether a constraint may go on where the model would end."""
-    network = getattr(getattr(constraint, "machine", None), "network", None)
+    network = getattr(getattr(constraint, "inner", None), "network", None)
     return bool(network is not None and network.leaves)
 
 

@@ -32,7 +32,7 @@ def cost_of(specification: Specification, vocabulary: Vocabulary) -> Cost:
         CtrlgenError: as ``compile``.
     """
     constraint = specification.compile(vocabulary)
-    inner = getattr(constraint, "inner", constraint)  # of a vocabulary that lacks bytes
+    inner = getattr(constraint, "inner", constraint)  # of a vocabulary that lacks bytes, or with free text
     return Cost(*_sizes(inner), constraint.distance(constraint.start))
 
 

@@ -29,7 +29,7 @@ class Phased:
     """
 
     def __init__(self, machine: Machine) -> None:
-        self.machine, self.vocabulary = machine, machine.vocabulary
+        self.inner, self.vocabulary = machine, machine.vocabulary
         limits = [phase.limit for phase in machine.network.phases.values() if phase.limit is not None]
         self._size = max(limits, default=0) + 1
         self.start = self._settled(machine.start, 0)
@@ -37,70 +37,70 @@ class Phased:
     def advance(self, state: int, token: int) -> int:
         """The state after ``token``, or DEAD when it is refused."""
         before, count = divmod(state, self._size)
-        after = self.machine.advance(before, token) if state >= 0 else DEAD
+        after = self.inner.advance(before, token) if state >= 0 else DEAD
         if after == DEAD:
             return DEAD
-        was, now = self.machine.phase(before), self.machine.phase(after)
+        was, now = self.inner.phase(before), self.inner.phase(after)
         if was is None or now is None or was.number != now.number:
             return self._settled(after, 0)
         return self._settled(after, 0 if now.limit is None else count + 1)
 
     def _settled(self, state: int, count: int) -> int:
-        phase = self.machine.phase(state)
+        phase = self.inner.phase(state)
         while phase is not None and phase.limit is not None and count >= phase.limit:
-            state, number = self.machine.hurry(state), phase.number
-            phase, count = self.machine.phase(state), 0
+            state, number = self.inner.hurry(state), phase.number
+            phase, count = self.inner.phase(state), 0
             if phase is not None and phase.number == number:
                 break
         return state * self._size + count
 
     def mask(self, state: int) -> NDArray[np.uint32]:
         """uint32[ceil(V / 32)], read-only."""
-        return self.machine.mask(state // self._size)
+        return self.inner.mask(state // self._size)
 
     def accepts(self, state: int) -> bool:
         """Whether the text may end here."""
-        return self.machine.accepts(state // self._size)
+        return self.inner.accepts(state // self._size)
 
     def distance(self, state: int) -> int:
         """Number of tokens, EOS included, that is certain to suffice to end legally from here."""
-        return self.machine.distance(state // self._size)
+        return self.inner.distance(state // self._size)
 
     def levels(self, state: int) -> Levels:
         """How many tokens suffice after each text token that ``state`` allows."""
         # a free text that has reached its limit is as far from the end as it was: the nearest way out is what is left
-        return self.machine.levels(state // self._size)
+        return self.inner.levels(state // self._size)
 
     @property
     def worn(self) -> bool:
         """As of the machine."""
-        return self.machine.worn
+        return self.inner.worn
 
     # free text
 
     def phase(self, state: int) -> Phase | None:
         """The free text that a state is in."""
-        return self.machine.phase(state // self._size)
+        return self.inner.phase(state // self._size)
 
     def leave(self, state: int) -> int:
         """The state after free text that waits for the end token has been left; DEAD where there is none."""
-        after = self.machine.leave(state // self._size)
+        after = self.inner.leave(state // self._size)
         return DEAD if after == DEAD else self._settled(after, 0)
 
     def way_out(self, state: int) -> tuple[int, ...]:
         """The ids that stand for the end of the free text a state is in; none elsewhere."""
-        return self.machine.way_out(state // self._size)
+        return self.inner.way_out(state // self._size)
 
     def used_up(self, state: int, token: int) -> bool:
         """Whether a token is the last that fits into a free text that waits for the end token, which is then left."""
-        before, after = state // self._size, self.machine.advance(state // self._size, token)
-        phase = self.machine.phase(after) if after > 0 else None
+        before, after = state // self._size, self.inner.advance(state // self._size, token)
+        phase = self.inner.phase(after) if after > 0 else None
         if phase is None or not phase.leaves:
             return False
         left = self.phase(self.advance(state, token))
-        return self.machine.phase(before) is not None and (left is None or left.number != phase.number)
+        return self.inner.phase(before) is not None and (left is None or left.number != phase.number)
 
     def hurry(self, state: int) -> int:
         """The state in which free text goes on with nothing but the nearest end of it; elsewhere the state itself."""
         inner = state // self._size
-        return state if self.machine.phase(inner) is None else self._settled(self.machine.hurry(inner), 0)
+        return state if self.inner.phase(inner) is None else self._settled(self.inner.hurry(inner), 0)

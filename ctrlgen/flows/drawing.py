@@ -99,11 +99,15 @@ class Drawing(LogitsProcessorList):  # type: ignore[misc]
         return torch.multinomial(scores.softmax(dim=-1), 1, generator=generator).squeeze(1)
 
 
-def drawing(opening: Opening) -> Callable[..., Any]:
-    """What ``model.generate`` takes as ``custom_generate``: its own loop for one sequence a row, with a Drawing."""
+def drawing(opening: Opening, streamer: Any = None) -> Callable[..., Any]:
+    """What ``model.generate`` takes as ``custom_generate``: its own loop for one sequence a row, with a Drawing.
+
+    It hands a custom loop no streamer, so that has to come along.
+    """
 
     def decode(model: Any, input_ids: torch.Tensor, logits_processor: Any, generation_config: Any, **rest: Any) -> Any:
         processors = Drawing(logits_processor, opening, bool(generation_config.do_sample))
+        rest["streamer"] = streamer
         return model._sample(input_ids, logits_processor=processors, generation_config=generation_config, **rest)
 
     return decode

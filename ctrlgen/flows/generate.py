@@ -152,7 +152,7 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
     if constrained or call.steer:
         processors.append(_processor(call, measured.append if call.trace else None, opening))
     if _leaves(call, options):
-        options["custom_generate"] = drawing(opening)
+        options["custom_generate"] = drawing(opening, call.streamer)
     if constrained:
         options.setdefault("eos_token_id", list(ends))
     else:

@@ -252,6 +252,17 @@ def test_beams_follow_strings() -> None:
         assert one.value.answer in ANSWER.options
 
 
+def test_streams_and_stopping_criteria_go_along() -> None:
+    pieces: list[str] = []
+    one = run(cg.Free(until=cg.EOS) >> ANSWER, without_controls(), "abab", stream=pieces.append, seed=2, do_sample=True)
+    assert "".join(pieces) == one.text
+    assert len(pieces) > 1
+    stopped = run(
+        cg.Free(until=cg.EOS) >> ANSWER, prompts="abab", stopping_criteria=[lambda ids, scores, **_: ids.shape[1] > 5]
+    )
+    assert not stopped.finished
+
+
 def test_beside_rows_without_a_constraint() -> None:
     lm = without_controls()
     plain = run(None, lm, seed=5, do_sample=True)
