@@ -101,7 +101,7 @@ class Containers:
 
     def __init__(self, moved: Callable[[], None]) -> None:
         self._tables = [
-            Growing(moved, columns, dtype, 16)
+            Growing(moved, columns, dtype, 64)
             for columns, dtype in (
                 (17, np.int64),  # objects
                 (5, np.int64),  # slots
@@ -113,8 +113,8 @@ class Containers:
                 (1, np.uint8),  # letters
             )
         ]
-        self._new: list[list[Any]] = [[] for _ in self._tables]
-        self._moved = moved
+        items, letters = self._tables[6].array, self._tables[7].array
+        self._flat = items, letters, items[:, 0], letters[:, 0]
         self.objects: list[Members] = []
         self.name_nodes: dict[int, int] = {}
 
@@ -126,20 +126,15 @@ class Containers:
     @property
     def number_of_arrays(self) -> int:
         """The number that the next array gets."""
-        return self._at(5)
+        return self._tables[5].n
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """objects, slots, ways, names, classes, arrays, items and letters, as in ``kernel_table.COLUMNS``."""
-        for table, new in zip(self._tables, self._new, strict=True):
-            if new:
-                table.extend(np.array(new, table.array.dtype).reshape(-1, table.array.shape[1]))
-                new.clear()
-        flat = (6, 7)
-        return tuple(t.array[:, 0] if i in flat else t.array for i, t in enumerate(self._tables))
-
-    def _at(self, table: int) -> int:
-        return self._tables[table].n + len(self._new[table])
+        *tables, items, letters = [table.array for table in self._tables]
+        if self._flat[0] is not items or self._flat[1] is not letters:
+            self._flat = items, letters, items[:, 0], letters[:, 0]
+        return (*tables, *self._flat[2:])
 
     def add_object(
         self, members: Members, start: int, finite: bool, taken: Sequence[bool], after: int, name: int
@@ -157,38 +152,40 @@ class Containers:
         Raises:
             ComplexityError: it limits the number of members and wants more of them than can be told apart.
         """
-        self._moved()
-        objects, slots, ways, names, classes, _, items, letters = self._new
+        objects, slots, ways, names, classes, _, items, letters = self._tables
         others = members.others.classes if members.others is not None else ()
         cover = self._cover(members, others, finite)
         most = -1 if members.most is None else members.most
-        first_slot, first_class, first_name = self._at(1), self._at(4), self._at(3)
+        first_slot, first_class, first_name = slots.n, classes.n, names.n
         implying = any(slot.implies for slot in members.slots)
         for slot in members.slots:
-            at, implied = self._at(2), self._at(6)
-            ways += slot.ways
-            items += slot.implies
-            slots.append((at, at + len(slot.ways), slot.required, implied, implied + len(slot.implies)))
+            at, implied = self._add_ways(slot.ways), items.n
+            for number in slot.implies:
+                items.append(number)
+            slots.append(at, ways.n, slot.required, implied, items.n)
         for one in others:
-            at = self._at(2)
-            ways += one
-            classes.append((at, at + len(one)))
+            classes.append(self._add_ways(one), ways.n)
         for number, slot in sorted(enumerate(members.slots), key=lambda pair: pair[1].name):
-            at = self._at(7)
-            letters += slot.name
-            names.append((at, at + len(slot.name), number, taken[number]))
-        covering = self._at(6)
-        items += cover
+            at = letters.extend_bytes(slot.name)
+            names.append(at, letters.n, number, taken[number])
+        covering = items.n
+        for fewest in cover:
+            items.append(fewest)
         n = len(members.slots)
         objects.append(
-            (
-                *(first_slot, first_slot + n, first_name, first_name + n, start, first_class),
-                *(members.least, most, members.wanted, members.ordered, (n + 63) // 64, after, name, covering, 0),
-                *(finite, implying),
-            )
+            *(first_slot, first_slot + n, first_name, first_name + n, start, first_class),
+            *(members.least, most, members.wanted, members.ordered, (n + 63) // 64, after, name, covering, 0),
+            *(finite, implying),
         )
         self.name_nodes[name] = len(self.objects)
         self.objects.append(members)
+
+    def _add_ways(self, several: Sequence[Way]) -> int:
+        ways = self._tables[2]
+        first = ways.n
+        for node, flags in several:
+            ways.append(node, flags)
+        return first
 
     @staticmethod
     def _cover(members: Members, others: Sequence[tuple[Way, ...]], finite: bool) -> list[int]:
@@ -213,8 +210,9 @@ class Containers:
 
     def add_array(self, first: Sequence[int], rest: int | None, least: int, most: int | None, after: int) -> None:
         """Add an array; the nodes read one item each."""
-        self._moved()
         nodes = [*first, *([] if rest is None else [rest])]
         limit = len(first) if rest is None and most is None else most
-        self._new[5].append((len(first), least, -1 if limit is None else limit, self._at(6), after))
-        self._new[6] += nodes
+        arrays, items = self._tables[5:7]
+        arrays.append(len(first), least, -1 if limit is None else limit, items.n, after)
+        for node in nodes:
+            items.append(node)

@@ -373,9 +373,10 @@ def in_the_way(table, n):
 
 @kernel
 def any_other(table, n):
-    """The frame of a name like that of n which no declared or used name begins with."""
+    """The frame of a name like that of n which no declared or used name begins with, twice, plus ``in_the_way``."""
     frames = grid64(table, FRAMES)
-    return push_frame(table, frames[n, 0], frames[n, 1], NONE, ZERO, ZERO, frames[n, 5])
+    plain = push_frame(table, frames[n, 0], frames[n, 1], NONE, ZERO, ZERO, frames[n, 5])
+    return plain if plain < 0 else 2 * plain + in_the_way(table, n)
 
 
 @kernel

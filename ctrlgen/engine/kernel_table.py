@@ -32,7 +32,7 @@ from ctrlgen.engine.columns import AFTER, BYTE, DENSE, HI, LO
 
 # what a kernel may ask for: it returns -(1 + REQUESTS * value + kind)
 REQUESTS = 8
-NEED_NODE, NEED_ROW, NEED_REST, NEED_COUNTED_REST, NEED_FRAMES, NEED_ROOM, TOO_DEEP = 0, 1, 2, 3, 4, 5, 6
+NEED_NODE, NEED_ROW, NEED_REST, NEED_COUNTED_REST, NEED_FRAMES, NEED_ROOM, TOO_DEEP = range(7)
 EPSILON_LIMIT = 1 << 20
 # sizes: used frames, pairs, record cells; whether a row may have taken tokens that hold a name twice
 FRAMES_USED, PAIRS_USED, RECORDS_USED, DOUBTS = 0, 1, 2, 3
@@ -93,14 +93,22 @@ LEXICON_COLUMNS, NETWORK_COLUMNS = COLUMNS[:10], COLUMNS[10:]
 
 def table_of(columns, arrays):
     """int64[n, 3]: address, rows and columns of each array; columns: what they must be like."""
-    lines = []
-    for (name, width, dtype), array in zip(columns, arrays, strict=True):
-        if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != (1 if width == 0 else 2):
-            raise TypeError(f"kernel array {name}: {array.dtype}{array.shape} is not what the kernels read")
-        if width > 0 and array.shape[1] != width:
-            raise TypeError(f"kernel array {name} has {array.shape[1]} columns, not {width}")
-        lines.append((array.__array_interface__["data"][0], array.shape[0], array.shape[-1]))
-    return np.array(lines, np.int64)
+    table = np.empty((len(columns), 3), np.int64)
+    refresh(table, columns, arrays, [None] * len(columns))
+    return table
+
+
+def refresh(table, columns, arrays, placed):
+    """Write the lines of arrays that are not those in ``placed``, and note them there."""
+    for i, array in enumerate(arrays):
+        if array is not placed[i]:
+            name, width, dtype = columns[i]
+            if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != (1 if width == 0 else 2):
+                raise TypeError(f"kernel array {name}: {array.dtype}{array.shape} is not what the kernels read")
+            if width > 0 and array.shape[1] != width:
+                raise TypeError(f"kernel array {name} has {array.shape[1]} columns, not {width}")
+            table[i] = array.__array_interface__["data"][0], array.shape[0], array.shape[-1]
+            placed[i] = array
 
 
 @inner

@@ -10,6 +10,7 @@ import threading
 import weakref
 from bisect import bisect_right
 from functools import cache
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 _NO_COUNTS = np.zeros(0, np.uint8)
 _FREE_BYTES = 128  # no state with fewer live bytes reads any text
+_ROOM = 1 << 15  # states before the arrays move
+_ROOM_FOR_ROWS = 32 << 20  # bytes
 MAX_BYTES = 256 << 20  # a lexicon larger than this takes no new constraints: they start a fresh one
 
 _current: weakref.WeakKeyDictionary[Vocabulary, Lexicon] = weakref.WeakKeyDictionary()
@@ -61,23 +64,56 @@ def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
 class Growing:
     """An array that grows by doubling; ``array`` is its full allocation, ``n`` the rows in use.
 
-    ``moved`` is called whenever ``array`` becomes another object.
+    ``moved`` is called whenever ``array`` becomes another object. Room that is not used yet costs no memory, since
+    nothing is written to it: where an array may become large, ``rows`` leaves room so that it seldom moves.
     """
 
-    def __init__(self, moved: Callable[[], None], columns: int, dtype: Any, rows: int = 64, fill: int = 0) -> None:
+    def __init__(self, moved: Callable[[], None], columns: int, dtype: Any, rows: int = 64) -> None:
         self.n = 0
-        self._moved, self._fill = moved, fill
-        self.array: NDArray[Any] = np.full((rows, columns), fill, dtype)
+        self._moved, self._line = moved, Struct(f"{columns}{np.dtype(dtype).char}")
+        self.array: NDArray[Any] = np.empty((rows, columns), dtype)
+        self._bytes = self.array.data.cast("B")
+
+    @property
+    def used(self) -> int:
+        """Bytes in use."""
+        return self.n * self._line.size
 
     def extend(self, rows: NDArray[Any]) -> int:
         """Append rows; the index of the first."""
-        first, self.n = self.n, self.n + len(rows)
-        if self.n > len(self.array):
-            more = np.full((max(self.n, 2 * len(self.array)), self.array.shape[1]), self._fill, self.array.dtype)
-            more[:first] = self.array[:first]
-            self.array = more
-            self._moved()
+        first = self.grow(len(rows))
         self.array[first : self.n] = rows
+        return first
+
+    def append(self, *cells: int) -> int:
+        """Append one row, cell by cell; its index."""
+        first = self.n
+        if first < len(self.array):
+            self.n = first + 1
+        else:
+            self.grow(1)
+        self._line.pack_into(self._bytes, first * self._line.size, *cells)
+        return first
+
+    def write(self, row: int, *cells: int) -> None:
+        """Replace a row."""
+        self._line.pack_into(self._bytes, row * self._line.size, *cells)
+
+    def extend_bytes(self, text: bytes) -> int:
+        """Append the memory of some rows; the index of the first."""
+        size = self._line.size
+        first = self.grow(len(text) // size)
+        self._bytes[first * size : self.n * size] = text
+        return first
+
+    def grow(self, rows: int) -> int:
+        """Append rows that the caller is going to write; the index of the first."""
+        first, self.n = self.n, self.n + rows
+        if self.n > len(self.array):
+            more = np.empty((max(self.n, 2 * len(self.array)), self.array.shape[1]), self.array.dtype)
+            more[:first] = self.array[:first]
+            self.array, self._bytes = more, more.data.cast("B")
+            self._moved()
         return first
 
 
@@ -100,17 +136,17 @@ class Lexicon:
         self._starts: dict[tuple[str, bool], int] = {}
         quotes = [token.count(b'"') if token else 0 for token in vocabulary.tokens]
         self.many_quotes = np.flatnonzero(np.asarray(quotes, np.int64) >= 3)
-        self._trie = Growing(self._moved, 6, np.int32, len(trie.nodes))
+        self._trie = Growing(self._moved, 6, np.int32, 2 * len(trie.nodes))
         self._trie.extend(trie.nodes)
-        self._trie_tokens = Growing(self._moved, 1, np.int32, max(len(trie.tokens), 1))
+        self._trie_tokens = Growing(self._moved, 1, np.int32, max(4 * len(trie.tokens), 64))
         self._trie_tokens.extend(trie.tokens.reshape(-1, 1))
         self._children = trie.children
-        self._step = Growing(self._moved, 256, np.int32, fill=-1)
-        self._states = Growing(self._moved, 11, np.int32)
-        self._ranges = Growing(self._moved, 3, np.int32)
-        self._row_of = Growing(self._moved, 1, np.int32, fill=-1)
-        self._inside = Growing(self._moved, self.words, np.uint32, 8)
-        self._counted = Growing(self._moved, self.longest + 1, np.int32, 1, fill=-1)
+        self._step = Growing(self._moved, 256, np.int32, _ROOM)
+        self._states = Growing(self._moved, 11, np.int32, _ROOM)
+        self._ranges = Growing(self._moved, 3, np.int32, 4 * _ROOM)
+        self._row_of = Growing(self._moved, 1, np.int32, _ROOM)
+        self._inside = Growing(self._moved, self.words, np.uint32, max(8, _ROOM_FOR_ROWS // (4 * self.words)))
+        self._counted = Growing(self._moved, self.longest + 1, np.int32, 16)
         self._rests = Growing(self._moved, 2, np.int32)
         self._counts: dict[int, NDArray[np.uint8]] = {}
         self._exits: dict[int, NDArray[np.int32]] = {}
@@ -158,12 +194,14 @@ class Lexicon:
     @property
     def nbytes(self) -> int:
         """Bytes held, the vocabulary's own trie included."""
-        return sum(a.nbytes for a in self.arrays) + sum(a.nbytes for a in self._counts.values())
+        growing = self._trie, self._trie_tokens, self._step, self._states, self._ranges, self._row_of, self._inside
+        used = sum(array.used for array in (*growing, self._counted, self._rests)) + self._children.nbytes
+        return used + sum(counts.nbytes for counts in self._counts.values())
 
     @property
     def automata_bytes(self) -> int:
         """Bytes held for the states of automata, without rows."""
-        return sum(array.nbytes for array in self.arrays[3:7])
+        return sum(array.used for array in (self._step, self._states, self._ranges, self._row_of))
 
     def enter(self, automaton: Automaton) -> int:
         """The start state of an automaton, which is taken in at its first use."""

@@ -212,14 +212,13 @@ class Machine(States):
 
         All names that no declared or used name begins with share a row; the others copy it and mend what differs.
         """
-        plain = self._run(kernel_objects.any_other, stack)
+        plain, blocked = divmod(self._run(kernel_objects.any_other, stack), 2)
         found = self._plain.get((symbol, plain))
         if found is None:
             row = np.zeros(self.vocabulary.words, np.uint32)
             _, doubts = self._fill(symbol, plain, row, False)
             found = self._plain[symbol, plain] = self._shared(row), doubts
         row, doubts = found
-        blocked = self._run(kernel_objects.in_the_way, stack)
         if not blocked and not doubts:
             return row, 0
         row = row.copy()

@@ -71,11 +71,8 @@ class Network:
 
     def __init__(self, lexicon: Lexicon, *, max_nodes: int = 2_000_000) -> None:
         self.lexicon, self.max_nodes = lexicon, max_nodes
-        self._nodes = Growing(self._moved, 5, np.int64)
-        self._edges = Growing(self._moved, 3, np.int64)
-        # not yet in the arrays: one numpy call for many nodes instead of one for each
-        self._new_nodes: list[tuple[int, int, int, int, int]] = []
-        self._new_edges: list[tuple[int, int, int]] = []
+        self._nodes = Growing(self._moved, 5, np.int64, 256)
+        self._edges = Growing(self._moved, 3, np.int64, 256)
         self._all_bytes = bool(lexicon.has_byte.all())
         self._frames, self._buckets = np.zeros((512, 7), np.int64), np.zeros(512, np.int64)
         self._pairs, self._pair_buckets = np.zeros((256, 4), np.int64), np.zeros(256, np.int64)
@@ -90,7 +87,8 @@ class Network:
         self._cheapest: list[int] = []  # the node or edge on the shortest way
         self.complete = True
         self._arrays: tuple[NDArray[Any], ...] | None = None
-        self._table: NDArray[np.int64] | None = None
+        self._table, self._stale = np.zeros((27, 3), np.int64), True
+        self._placed: list[NDArray[Any] | None] = [None] * 17  # the arrays whose addresses the table has
         self._lexicon_table: NDArray[np.int64] | None = None
         for kind, cost in ((kinds.END, 0), (kinds.RETURN, 0), (kinds.BEGIN_NAME, FAR), (kinds.ITEM, FAR)):
             self._new(kind, cost)
@@ -99,9 +97,6 @@ class Network:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """What the kernels read and write: ``kernel_table.COLUMNS`` from nodes on."""
         if self._arrays is None:
-            self._nodes.extend(np.array(self._new_nodes, np.int64).reshape(-1, 5))
-            self._edges.extend(np.array(self._new_edges, np.int64).reshape(-1, 3))
-            self._new_nodes, self._new_edges = [], []
             self._arrays = (
                 self._nodes.array,
                 self._edges.array,
@@ -118,13 +113,14 @@ class Network:
 
     @property
     def table(self) -> NDArray[np.int64]:
-        """Addresses and shapes of all arrays that the kernels read; a new one whenever one of them has moved."""
+        """Addresses and shapes of all arrays that the kernels read; it is brought up to date when one has moved."""
         lexicon = self.lexicon.table
-        if self._table is None or self._arrays is None or self._lexicon_table is not lexicon:
-            from ctrlgen.engine.kernel_table import NETWORK_COLUMNS, table_of
+        if self._stale or self._lexicon_table is not lexicon:
+            from ctrlgen.engine.kernel_table import NETWORK_COLUMNS, refresh
 
-            self._lexicon_table = lexicon
-            self._table = np.concatenate([lexicon, table_of(NETWORK_COLUMNS, self.arrays)])
+            self._stale, self._lexicon_table = False, lexicon
+            self._table[: len(lexicon)] = lexicon
+            refresh(self._table[len(lexicon) :], NETWORK_COLUMNS, self.arrays, self._placed)
         return self._table
 
     @property
@@ -148,7 +144,7 @@ class Network:
         return self._sizes
 
     def _moved(self) -> None:
-        self._arrays = self._table = None
+        self._arrays, self._stale = None, True
 
     @property
     def size(self) -> int:
@@ -167,14 +163,14 @@ class Network:
             )
         self.cost.append(cost)
         self._cheapest.append(via)
-        self._new_nodes.append((kind, a, b, c, d))
-        self._arrays = self._table = None
+        self._nodes.append(kind, a, b, c, d)
         return len(self.cost) - 1
 
     def _new_edges_at(self, edges: Sequence[tuple[int, int, int]]) -> int:
-        self._new_edges += edges
-        self._arrays = self._table = None
-        return self._edges.n + len(self._new_edges) - len(edges)
+        first = self._edges.n
+        for edge in edges:
+            self._edges.append(*edge)
+        return first
 
     def _bytes(self, edges: Sequence[tuple[int, int, int]]) -> int:
         """Node with byte edges (low, high, target)."""
@@ -266,7 +262,7 @@ class Network:
         low = self._new_edges_at([(0, 0, node) for node in nodes])
         if at is None:
             return self._new(kinds.FORK, cost, low, low + len(nodes), via=via)
-        self.arrays[0][at] = (kinds.FORK, low, low + len(nodes), -1, 0)
+        self._nodes.write(at, kinds.FORK, low, low + len(nodes), -1, 0)
         self._cheapest[at] = via
         return at
 
@@ -375,7 +371,7 @@ class Network:
 
     def kind(self, node: int) -> int:
         """The kind of a node, as in ``columns``."""
-        return int(self.arrays[0][node, 0])
+        return int(self._nodes.array[node, 0])
 
     def is_name(self, symbol: int) -> bool:
         """Whether a settled configuration with this symbol is within the name of a member."""
