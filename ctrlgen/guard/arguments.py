@@ -174,7 +174,9 @@ class Arguments:
             return place
         if byte in b"/&":  # a redirection
             return place._replace(at="value")
-        return place._replace(at="version") if byte in _DIGITS or byte in _QUOTES else None
+        if byte in _QUOTES:
+            return place
+        return place._replace(at="version") if byte in _DIGITS else None
 
     def _redirect(self, place: Place, byte: int) -> Place | Text | None:
         """After > where a name would begin: a file, or a version."""
@@ -217,7 +219,7 @@ class Arguments:
 
     def _back(self, place: Place, byte: int) -> Place | Text | None:
         """After a backslash where a name may begin: a continued line, or an escape within a string of some language."""
-        if byte == 0x0A or byte in BLANK:
+        if byte == 0x0A or (byte in BLANK and byte != 0x0D):
             return place._replace(at="start", more="")
         if byte in b"ntr":
             return self._line(place)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from ctrlgen.guard.commands import Commands
 
-BLANK, NEWLINE = frozenset(b" \t"), frozenset(b"\r\n")
+BLANK, NEWLINE = frozenset(b" \t\r\v\f"), frozenset(b"\n")
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _FLAG = frozenset(range(0x21, 0x7F)) - frozenset(b";|&`")
 _VERSION = frozenset(b"0123456789.")

@@ -62,6 +62,8 @@ WRONG = {
     "pip install a[- bad": ["-"],
     "pip install a ==== bad": ["b"],
     "pip install _bad": ["_"],
+    "pip install a\rbad": ["bad"],
+    "pip install a = 'bad'": ["b"],
 }
 NPM_FINE = [
     "npm install react@18 @types/node@latest left-pad",
