@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 import torch
-from transformers import LogitsProcessorList
+from transformers import LogitsProcessor, LogitsProcessorList
+
+from ctrlgen.errors import InputError
 
 _FRAMES = 6  # how far up is looked
 
@@ -49,3 +51,23 @@ def is_beam_search() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def check_sampling(owner: LogitsProcessorList, processor: LogitsProcessor, name: str) -> None:
+    """Refuse whatever would change a distribution that is guaranteed.
+
+    Raises:
+        InputError: something comes after ``processor`` in its list; or the loop does not sample, or has beams.
+    """
+    later = [type(one).__name__ for one in list(owner)[list(owner).index(processor) + 1 :]]
+    if later:
+        raise InputError(
+            f"{name} guarantees what it makes, but {', '.join(later)} would change it afterwards; give temperature, "
+            f"top_k and top_p to {name}, and temperature=1.0, top_k=0, top_p=1.0 to generate"
+        )
+    frame = sys._getframe(3).f_back
+    for _ in range(_FRAMES):
+        config = None if frame is None else frame.f_locals.get("generation_config")
+        if config is not None and (not config.do_sample or (config.num_beams or 1) > 1):
+            raise InputError(f"{name} guarantees a distribution: sample from it, with do_sample=True and no beams")
+        frame = None if frame is None else frame.f_back

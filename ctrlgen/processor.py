@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from ctrlgen.callers import attention_mask, calling_list, is_beam_search
+from ctrlgen.callers import attention_mask, calling_list, check_sampling, is_beam_search
 from ctrlgen.closing import check_budget, closing_of
 from ctrlgen.constraint import DEAD, Constraint, Specification
 from ctrlgen.engine.masks import apply_masks
@@ -31,7 +31,7 @@ from ctrlgen.phases import has_free_text
 from ctrlgen.rows import ENDED, Rows, follow, start
 from ctrlgen.steering.following import Followed, begin
 from ctrlgen.steering.following import follow as follow_steerers
-from ctrlgen.steering.protocol import Prompts, Steerer, name_of
+from ctrlgen.steering.protocol import Prompts, Steerer, is_final, name_of, steerers_of
 from ctrlgen.steering.steps import Stepped, steered, step_divergences
 from ctrlgen.vocabulary import Vocabulary
 
@@ -119,7 +119,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
             raise InputError(f"max_new_tokens is {max_new_tokens!r}; expected a number of at least 1")
         self._budget = max_new_tokens
         self._constraints = _checked(constraint)
-        self._steerers = _steerers(steer)
+        self._steerers = steerers_of(steer)
         self._attention_mask = attention_mask
         if prompt_length is not None and (not isinstance(prompt_length, int) or prompt_length < 0):
             raise InputError(f"prompt_length is {prompt_length!r}; expected a number of ids")
@@ -263,6 +263,8 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
                     rows = Rows(outer.rows.ids, [list(path) for path in outer.rows.paths])
                     return outer._replace(owner=self._tied_to(owner), rows=rows)
         prompt = ids[:, :length].clone()
+        if owner is not None and self._steerers and is_final(self._steerers[-1]):
+            check_sampling(owner, self, name_of(self._steerers[-1]))
         steering = begin(self._steerers, self._prompts(prompt)) if self._steerers else None
         return Generation(thread, self._tied_to(owner), prompt, start(constraints), steering)
 
@@ -370,14 +372,6 @@ def _vocabulary_for(
     if any(c is not None and not isinstance(c, Constraint) for c in constraints):
         raise InputError("a specification needs a tokenizer: ControlProcessor(spec, tokenizer)")
     return None
-
-
-def _steerers(steer: Sequence[Steerer] | None) -> tuple[Steerer, ...]:
-    several = () if steer is None else tuple(steer) if isinstance(steer, (list, tuple)) else (steer,)
-    for one in several:
-        if isinstance(one, type) or not isinstance(one, Steerer):
-            raise InputError(f"steer holds {one!r}; expected steerers, with init, delta and update")
-    return several
 
 
 def _compiled(

@@ -25,6 +25,7 @@ from ctrlgen.flows.results import Reading, Result, Step, Trace, read_prompt
 from ctrlgen.flows.streaming import Pieces, iterate
 from ctrlgen.phases import Left, has_free_text, may_swallow
 from ctrlgen.processor import ControlProcessor, Measurement, vocabulary_of
+from ctrlgen.steering.protocol import is_final, name_of, steerers_of
 
 if TYPE_CHECKING:
     from ctrlgen.leaving import Brake
@@ -90,13 +91,14 @@ def generate(
     vocabulary = vocabulary_of(tokenizer, model) if vocabulary is None else vocabulary
     vocabulary = vocabulary.with_width(getattr(model.config.get_text_config(), "vocab_size", vocabulary.width))
     batch = prepare(tokenizer, prompts, chat, pad=_pad(tokenizer, vocabulary))
-    options = _decoding(options)
+    steerers = steerers_of(steer)
+    options = _decoding(_plain_sampling(options, steerers) if steerers and is_final(steerers[-1]) else options)
     _check_context(model, batch, max_new_tokens)
     controls = _spread(constraint, len(batch.prompts))
     compiled = _compile(controls, vocabulary)
     check_budget(compiled, [0 if one is None else one.start for one in compiled], max_new_tokens)
     streamer = _streamer(stream, vocabulary, batch, options)
-    call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steer, brake)
+    call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steerers, brake)
     output, reading = _decode(model, call, options)
     sequences = output.sequences[:, 1 if model.config.is_encoder_decoder else batch.ids.shape[1] :].tolist()
     beams = None if (indices := getattr(output, "beam_indices", None)) is None else indices.tolist()
@@ -136,7 +138,7 @@ class _Call(NamedTuple):
     seed: int | None
     streamer: Pieces | None
     trace: bool
-    steer: Sequence[Steerer] | None
+    steer: Sequence[Steerer]
     brake: Brake | None
 
 
@@ -184,6 +186,10 @@ def _leaves(call: _Call, options: dict[str, Any]) -> bool:
         raise InputError("a brake leaves free text early, and the constraint has none: see ctrlgen.Free and Thinking")
     what = "the constraint goes on where the model would end (EOS)" if leaves else "a brake was given"
     if leaves or call.brake is not None:
+        if call.steer and is_final(call.steer[-1]):
+            raise InputError(
+                f"{what}, and its tokens are then drawn twice: {name_of(call.steer[-1])} guarantees one draw"
+            )
         if _beams(options) > 1:
             raise InputError(f"{what}, which beam search cannot follow; decode greedily or sample")
         for name in ("assistant_model", "prompt_lookup_num_tokens", "custom_generate"):
@@ -203,6 +209,14 @@ def _processor(call: _Call, on_step: Callable[[Measurement], None] | None, openi
         max_new_tokens=call.max_new_tokens,
         leaving=opening,
     )
+
+
+def _plain_sampling(options: dict[str, Any], steer: Sequence[Steerer]) -> dict[str, Any]:
+    """The options of a steerer that guarantees a distribution, which samples are drawn from as it is."""
+    name = name_of(steer[-1])
+    if given := [option for option in _SAMPLING if options.get(option) is not None]:
+        raise InputError(f"{name} guarantees what it makes: give {', '.join(given)} to {name}, which has its own")
+    return {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, **options}
 
 
 def _decoding(options: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from ctrlgen.errors import InputError
+
 if TYPE_CHECKING:
     import torch
 
@@ -106,6 +108,37 @@ class PerPrompt(Protocol):
     """Number of prompts it knows of; the rows of a batch are a multiple of it, in the order of the prompts."""
 
 
+@runtime_checkable
+class Final(Protocol):
+    """A steerer with a guarantee, which holds for what it makes and nothing else.
+
+    It comes last, ``moment.log_p`` being what the others have made; only plain sampling may follow.
+    """
+
+    final: bool
+
+
+def is_final(steerer: Steerer) -> bool:
+    """Whether nothing may come after it."""
+    return isinstance(steerer, Final) and bool(steerer.final)
+
+
 def name_of(steerer: Steerer) -> str:
     """What a trace calls it."""
     return str(getattr(steerer, "name", type(steerer).__name__))
+
+
+def steerers_of(steer: Any) -> tuple[Steerer, ...]:
+    """What a user passed as ``steer``: one steerer, several, or None.
+
+    Raises:
+        InputError: something else, or one that must be the last is not.
+    """
+    several = () if steer is None else tuple(steer) if isinstance(steer, (list, tuple)) else (steer,)
+    for one in several:
+        if isinstance(one, type) or not isinstance(one, Steerer):
+            raise InputError(f"steer holds {one!r}; expected steerers, with init, delta and update")
+    for one in several[:-1]:
+        if is_final(one):
+            raise InputError(f"{name_of(one)} guarantees something of what it makes, so it must be the last steerer")
+    return several

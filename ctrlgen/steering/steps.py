@@ -8,7 +8,7 @@ import torch
 
 from ctrlgen.errors import InputError, ModelError
 from ctrlgen.steering.following import Followed, recorded
-from ctrlgen.steering.protocol import Moment, Recording, Steerer, name_of
+from ctrlgen.steering.protocol import Moment, Recording, Steerer, is_final, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,24 +42,34 @@ def steered(steerers: Sequence[Steerer], followed: Followed, scores: torch.Tenso
         InputError: a delta of the wrong shape.
         ModelError: the scores or a delta are NaN or +inf.
     """
-    moment = _moment(scores, ended, followed.ids.shape[1])
+    moment = first = _moment(scores, ended, followed.ids.shape[1])
     forbidden = (moment.log_p == -torch.inf) | ~moment.alive[:, None]
-    deltas, tracks = [], []
+    deltas: list[torch.Tensor] = []
+    tracks = []
     for steerer, track in zip(steerers, followed.tracks, strict=True):
         state = track.points[-1].ready
+        if is_final(steerer) and deltas:
+            moment = first._replace(log_p=_added(first.log_p, deltas))
         delta = _checked(steerer, steerer.delta(state, moment), forbidden, moment.log_p)
         deltas.append(delta)
         if isinstance(steerer, Recording):
             track = recorded(track, steerer.record(state, moment, delta))
         tracks.append(track)
     effect = torch.stack(deltas).sum(0)
-    left = (moment.log_p + effect).logsumexp(1, keepdim=True)
+    left = (first.log_p + effect).logsumexp(1, keepdim=True)
     effect = (effect - left).masked_fill(forbidden | (left == -torch.inf), 0.0)
     # a row in which the steerers left nothing keeps only -inf, for the caller to see
     nothing = (left == -torch.inf) & moment.alive[:, None]
     out = (scores.float() + effect).masked_fill(nothing, -torch.inf).to(scores.dtype)
     # 16 bits may round to -inf, never from it
-    return Stepped(out, followed._replace(tracks=tuple(tracks)), tuple(deltas), moment.log_p)
+    return Stepped(out, followed._replace(tracks=tuple(tracks)), tuple(deltas), first.log_p)
+
+
+def _added(log_p: torch.Tensor, deltas: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The distribution that the deltas make; rows in which they leave nothing stay as they are."""
+    total = log_p + torch.stack(tuple(deltas)).sum(0)
+    left = total.logsumexp(1, keepdim=True)
+    return torch.where(left == -torch.inf, log_p, total - left)
 
 
 def log_ratio(log_q: torch.Tensor, log_p: torch.Tensor) -> torch.Tensor:
