@@ -53,10 +53,13 @@ if TYPE_CHECKING:
     from ctrlgen.leaving import Brake as Brake
     from ctrlgen.leaving import Leaving as Leaving
     from ctrlgen.processor import ControlProcessor as ControlProcessor
+    from ctrlgen.steering.anchored import Anchored as Anchored
     from ctrlgen.steering.protocol import Steerer as Steerer
+    from ctrlgen.steering.source import Source as Source
     from ctrlgen.vocabulary import Vocabulary as Vocabulary
 
 _HOME = {
+    "Anchored": "steering.anchored",
     "DEAD": "constraint",
     "Brake": "leaving",
     "BudgetError": "errors",
@@ -88,6 +91,7 @@ _HOME = {
     "SchemaError": "errors",
     "Specification": "constraint",
     "SpecificationError": "errors",
+    "Source": "steering.source",
     "Steerer": "steering.protocol",
     "Thinking": "constraints.thinking",
     "Token": "constraints.free",

@@ -286,7 +286,9 @@ def test_whatever_would_break_the_guarantee_is_refused():
 
     processor = ControlProcessor(None, vocabulary=VOCABULARY, steer=steer)
     with pytest.raises(InputError, match="Later would change it"):
-        base.generate(torch.tensor([[1, 2]]), logits_processor=[processor, Later()], do_sample=True, top_k=0)
+        base.generate(
+            torch.tensor([[1, 2]]), logits_processor=[processor, Later()], do_sample=True, top_k=0, max_new_tokens=3
+        )
 
 
 def test_a_debt_for_each_prompt():
