@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctrlgen.engine.columns import FIRST_RECORD, REQUIRED, SLOTS, SLOTS_END, WORDS
+from ctrlgen.engine.columns import FIRST_RECORD, IMPLIED, IMPLIED_END, REQUIRED, SLOTS, SLOTS_END, WORDS
 from ctrlgen.engine.kernel_table import (
+    ITEM_TABLE,
     NEED_FRAMES,
     OBJECTS,
     ONE,
@@ -126,10 +127,12 @@ def first_record(table, o):
     for i in range(1, size):
         records[at + i] = 0
     records[at + SIZE], records[at + OBJECT] = size, o
-    owed = at + BITS + objects[o, WORDS]
+    owed, items = at + BITS + objects[o, WORDS], flat64(table, ITEM_TABLE)
     for i in range(objects[o, SLOTS], objects[o, SLOTS_END]):
         if slots[i, REQUIRED]:
             set_bit(records, owed, i - objects[o, SLOTS])
+            for j in range(slots[i, IMPLIED], slots[i, IMPLIED_END]):  # what it implies is sure to be needed too
+                set_bit(records, owed, items[j])
     r = keep(table, at)
     objects[o, FIRST_RECORD] = r
     return r

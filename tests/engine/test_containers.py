@@ -99,6 +99,9 @@ OBJECTS = {
     "implied, any order": (
         [(b"a", ONE, False, (1, 2)), (b"b", ONE, False, (2,)), (b"c", ONE, False, ())], [([b"x"], ONE)], 0, 3, 0, False,
     ),
+    "implied by what is required": (
+        [(b"a", ONE, True, (1,)), (b"ab", ONE, False, ())], [([b"x"], ONE)], 0, 2, 0, False,
+    ),
     "implied, counted": (
         [(b"a", ONE, False, (1, 2)), (b"b", ONE, False, (2,)), (b"c", ONE, False, ())], [], 1, 2, 0, True,
     ),
