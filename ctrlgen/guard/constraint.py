@@ -11,6 +11,7 @@ import numpy as np
 
 from ctrlgen.constraint import DEAD
 from ctrlgen.engine.distinct import rows_of
+from ctrlgen.engine.levels import levels_of
 from ctrlgen.errors import VocabularyError
 from ctrlgen.index import name_kernels
 from ctrlgen.index.compiled import compiled
@@ -18,6 +19,7 @@ from ctrlgen.index.compiled import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ctrlgen.engine.levels import Levels
     from ctrlgen.guard.scanner import Scanner
     from ctrlgen.index.name_index import NameIndex
     from ctrlgen.vocabulary import Vocabulary
@@ -61,6 +63,7 @@ class GuardConstraint:
         self._positions: list[Position] = [(-1, 0, 0, 0)]
         self._number: dict[Position, int] = {}
         self._moves: dict[tuple[int, int], int] = {}
+        self._farthest: dict[int, int] = {}
         self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
         self._distinct = rows_of(vocabulary)
         self._distinct.held_by(self)
@@ -107,15 +110,28 @@ class GuardConstraint:
         return 1 + len(self.vocabulary.encode_greedy(self.rest(state)))
 
     def farthest(self, state: int) -> int:
-        """A distance that no token allowed in a state exceeds: that of the longest name, byte by byte."""
-        del state
-        return self.index.layout.longest + 2
+        """A distance that no token allowed in a state exceeds, control tokens included, which change nothing."""
+        if state not in self._farthest:
+            self._mask(state)
+        return self._farthest[state]
+
+    def levels(self, state: int) -> Levels:
+        """How many tokens suffice after each text token that a state allows: of names, one for each byte of the rest.
+
+        The first token of the short way to the end counts exactly, so that one is always nearer.
+        """
+        left = np.zeros(0, np.int32) if state == FINISHED else self._lengths(state)
+        distances, group = np.unique(np.append(np.int32(0), left), return_inverse=True)
+        rest = self.rest(state)
+        first = self.vocabulary.encode_greedy(rest)[:1] if rest else []
+        alone = {token: self.distance(self.advance(state, token)) for token in first}
+        return levels_of([(group[1:].astype(np.uint16), distances.astype(np.int64))], alone)
 
     def rest(self, state: int) -> bytes:
         """The bytes that finish the name that is being written; empty outside of names."""
-        _, e, d, _ = self._positions[state]
         if self.accepts(state):
             return b""
+        _, e, d, _ = self._positions[state]
         if e < 0:
             return b":"  # what is no name may only become a URL
         layout = self.index.layout
@@ -177,15 +193,12 @@ class GuardConstraint:
         return after
 
     def _mask(self, state: int) -> NDArray[np.uint32]:
-        from ctrlgen.guard.guard_kernel import fill
-
         if state == FINISHED:
+            self._farthest[state] = 0
             return self._end_row
-        row, trie = self._control_row.copy(), self.vocabulary.trie
-        fill(
-            self._tables, self._names, self.scanner.joins, trie.nodes, trie.tokens, trie.longest,
-            *self._positions[state], row,
-        )  # fmt: skip
+        left = self._lengths(state)
+        self._farthest[state] = max(int(left.max(initial=0)), self.distance(state))
+        row = self._control_row | np.packbits(left > 0, bitorder="little").view(np.uint32)
         if self.accepts(state):
             row |= self._end_row
         row = self._distinct.share(row)
@@ -194,6 +207,17 @@ class GuardConstraint:
         while len(rows) > _MOST_ROWS:
             rows.popitem(last=False)
         return row
+
+    def _lengths(self, state: int) -> NDArray[np.int32]:
+        """int32[32 * words]: of each text token that is allowed what ``guard_kernel.lengths`` says; 0 of all others."""
+        from ctrlgen.guard.guard_kernel import lengths
+
+        left, trie = np.zeros(32 * self.vocabulary.words, np.int32), self.vocabulary.trie
+        lengths(
+            self._tables, self._names, self.scanner.joins, self.index.layout.shortest, trie.nodes, trie.tokens,
+            trie.longest, *self._positions[state], left,
+        )  # fmt: skip
+        return left
 
     def _row_with(self, tokens: frozenset[int]) -> NDArray[np.uint32]:
         row = np.zeros(self.vocabulary.words, np.uint32)

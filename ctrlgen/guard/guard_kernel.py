@@ -1,4 +1,4 @@
-"""The kernels of the guard: a byte, a token, and a row of tokens, along the scanner and the list of names at once.
+"""The kernels of the guard: a byte, a token, and all tokens, along the scanner and the list of names at once.
 
 A place is (state of the scanner, edge and depth among names, bits): JOINED after ``-``, ``_`` or ``.``, TWICE after two
 of them (a third is refused, so that no name is joined for ever); STOPPED after full stops behind a complete name.
@@ -14,9 +14,11 @@ from ctrlgen.index import name_kernels, walk_kernels
 
 JOINED, STOPPED, TWICE = 1, 2, 4
 LOST = -2
+ONE = np.int64(1)
 
 _find = njit(cache=True, nogil=True)(walk_kernels.find_symbol)
 _ended = njit(cache=True, nogil=True)(name_kernels.ended)
+_shortest_below = njit(cache=True, nogil=True)(name_kernels.shortest_below)
 
 
 @njit(cache=True, nogil=True)
@@ -91,10 +93,22 @@ def take_text(scanner, names, joins, s, e, d, bits, text):
 
 
 @njit(cache=True, nogil=True)
-def fill(scanner, names, joins, nodes, tokens, longest, s, e, d, bits, row):
-    """Set the bits of all text tokens that may follow a place in row, uint32[W].
+def unfinished(scanner, names, shortest, s, e, d, bits):
+    """Bytes of the rest of a shortest name where one is unfinished; 0 where a text may end."""
+    if not scanner[2][s] or complete(names, e, d, bits):
+        return np.int64(0)
+    if e < 0:
+        return ONE  # what is no name may only become a URL
+    _, offsets, symbol, lo, child, _ = names
+    name = _shortest_below(symbol, lo, child, shortest, e)
+    return np.int64(offsets[name + 1]) - np.int64(offsets[name]) - d
 
-    nodes, tokens: of a ``ctrlgen.trie.Trie``, in preorder.
+
+@njit(cache=True, nogil=True)
+def lengths(scanner, names, joins, shortest, nodes, tokens, longest, s, e, d, bits, left):
+    """For each text token that may follow a place: 1 + the bytes after it to where a text may end.
+
+    nodes, tokens: of a ``ctrlgen.trie.Trie``, in preorder; left: int32[ids] of zeros, which others keep.
     """
     path = np.empty((longest + 1, 4), np.int64)
     path[0, 0], path[0, 1], path[0, 2], path[0, 3] = s, e, d, bits
@@ -107,9 +121,10 @@ def fill(scanner, names, joins, nodes, tokens, longest, s, e, d, bits, row):
             i = np.int64(nodes[i, 1])
             continue
         path[depth, 0], path[depth, 1], path[depth, 2], path[depth, 3] = s, e, d, bits
-        for k in range(nodes[i, 2], nodes[i, 3]):
-            t = np.int64(tokens[k])
-            row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+        if nodes[i, 2] < nodes[i, 3]:
+            far = ONE + unfinished(scanner, names, shortest, s, e, d, bits)
+            for k in range(nodes[i, 2], nodes[i, 3]):
+                left[tokens[k]] = far
         i += 1
 
 

@@ -245,6 +245,47 @@ def test_random_generation_names_only_what_there_is():
     assert unguarded > 0
 
 
+def test_levels_are_what_tokens_leave():
+    constraint = GUARD.compile(MERGED)
+    for head in (
+        b"",
+        b"pip",
+        b"pip install ",
+        b"pip install nu",
+        b"pip install requests-",
+        b"pip install -U fl",
+        b"pip install a.",
+    ):
+        state = state_after(constraint, head)
+        levels, found = constraint.levels(state), {}
+        for group, distances in levels.groups:
+            found |= {token: int(distances[number]) for token, number in enumerate(group.tolist()) if number}
+        found |= dict(zip(levels.tokens.tolist(), levels.distances.tolist(), strict=True))
+        text = {token for token in allowed(constraint, state) if token not in (256, 257)}
+        assert set(found) == text
+        exact = {token: constraint.distance(constraint.advance(state, token)) for token in text}
+        assert all(exact[token] <= found[token] for token in text)
+        if not constraint.accepts(state):
+            assert min(found.values()) < constraint.distance(state)
+        assert max([constraint.distance(state), *exact.values()]) <= constraint.farthest(state)
+
+
+@pytest.mark.parametrize("context", ["", "pip install ", "pip install n", "uv add flask_"])
+def test_texts_end_in_time(context):
+    guard, needed = GUARD.following(context), 1
+    if not guard.compile(MERGED).accepts(guard.compile(MERGED).start):
+        with pytest.raises(cg.BudgetError) as refused:
+            cg.generate(ToyLM(MERGED), ToyTokenizer(MERGED), "x", guard, vocabulary=MERGED, max_new_tokens=1)
+        needed = refused.value.needed
+    for budget in range(needed, needed + 12):
+        model = ToyLM(MERGED, scale=4.0 + budget)
+        options = {"vocabulary": MERGED, "max_new_tokens": budget, "do_sample": True, "seed": budget, "trace": False}
+        for result in cg.generate(model, ToyTokenizer(MERGED), ["x", "yz"], guard, **options):
+            assert result.finished
+            assert len(result.token_ids) <= budget
+            assert not [one for one in guard.check(context + result.text) if one.reason == "not on the list"]
+
+
 def test_text_without_commands_is_untouched():
     constraint = GUARD.compile(BYTES)
     everything = set(range(258))
