@@ -14,12 +14,12 @@ import time
 import warnings
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -72,7 +72,8 @@ def store_arrays(key: str, arrays: Mapping[str, NDArray[Any]], *, limit: int = L
     path = _path(key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, content)
+        with written_whole(path) as file:
+            file.write(content)
         _evict(path, limit)
     except OSError as error:
         _warn(path.parent, error)
@@ -109,12 +110,17 @@ def _unpack(content: bytes, key: str) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Under another name first, so that no reader ever sees half a file."""
-    handle, name = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write ``path`` with: under another name until it is done, so that no reader ever sees half of it.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    handle, name = tempfile.mkstemp(prefix=path.name, suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            yield file
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -127,7 +127,7 @@ class Closing:
 
     def _filtered(self, constraint: Constraint, state: int, remaining: int) -> NDArray[np.uint32]:
         mask, levels = constraint.mask(state), self.levels(constraint, state)
-        ends = mask & _ends(constraint.vocabulary)
+        ends = mask & constraint.vocabulary.end_row
         row = (levels.within(remaining - 1, len(mask)) & mask) | ends
         token, left = self._paths.get(state, (0, remaining + 1))
         if left <= remaining:
@@ -225,14 +225,6 @@ def _witness(constraint: Constraint, state: int) -> int | None:
 def _by_length(vocabulary: Vocabulary) -> tuple[int, ...]:
     tokens = vocabulary.tokens[: vocabulary.width]
     return tuple(sorted((i for i, text in enumerate(tokens) if text), key=lambda i: len(tokens[i] or b"")))
-
-
-@lru_cache(8)
-def _ends(vocabulary: Vocabulary) -> NDArray[np.uint32]:
-    row = np.zeros(vocabulary.words, np.uint32)
-    for end in vocabulary.eos:
-        row[end >> 5] |= np.uint32(1 << (end & 31))
-    return row
 
 
 def _count(row: NDArray[np.uint32]) -> int:

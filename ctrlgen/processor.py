@@ -127,7 +127,6 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         self._on_step = on_step
         self._vocabulary = _vocabulary_for(self._constraints, tokenizer, vocabulary)
         self._compiled: dict[int, tuple[Constraint | None, ...]] = {}
-        self._ends: dict[Vocabulary, NDArray[np.uint32]] = {}
         self._generations: dict[int, Generation] = {}
         if self._steerers and self._vocabulary is None and all(c is None for c in self._constraints):
             raise InputError("steerers need a tokenizer, to know where rows end: ControlProcessor(..., tokenizer)")
@@ -155,7 +154,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         open_rows = self._leaving.move(constraints, rows, scores, self._budget) if free else ()
         masks = [self._mask(one, path[-1], left) for one, path in zip(constraints, rows.paths, strict=True)]
         for row in open_rows:
-            masks[row] = masks[row] | self._only_ends(constraints[row].vocabulary)  # type: ignore[operator, union-attr]
+            masks[row] = masks[row] | constraints[row].vocabulary.end_row  # type: ignore[operator, union-attr]
         masked = apply_masks(scores, masks)
         if -torch.inf in (best := masked.amax(dim=1).tolist()):
             self._refill(masked, best, scores, constraints, rows, masks)
@@ -212,17 +211,8 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         if constraint is None:
             return None
         if state < 0:
-            return self._only_ends(constraint.vocabulary)
+            return constraint.vocabulary.end_row
         return constraint.mask(state) if left is None else closing_of(constraint).row(constraint, state, left)
-
-    def _only_ends(self, vocabulary: Vocabulary) -> NDArray[np.uint32]:
-        row = self._ends.get(vocabulary)
-        if row is None:
-            row = np.zeros(vocabulary.words, np.uint32)
-            for end in vocabulary.eos:
-                row[end // 32] |= np.uint32(1 << end % 32)
-            self._ends[vocabulary] = row
-        return row
 
     def _follow(
         self, constraints: tuple[Constraint | None, ...], ids: torch.Tensor, owner: LogitsProcessorList | None

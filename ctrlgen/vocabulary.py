@@ -61,7 +61,12 @@ class Vocabulary:
     _ends: tuple[int, ...]  # all end ids, those from width on too
     _shared: _Shared
 
-    __slots__ = ("__weakref__", "_ends", "_shared", "eos", "fingerprint", "special", "tokens", "width", "words")
+    end_row: NDArray[np.uint32]
+    """uint32[words], read-only: the mask of the end ids alone."""
+
+    __slots__ = (
+        "__weakref__", "_ends", "_shared", "end_row", "eos", "fingerprint", "special", "tokens", "width", "words"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -98,6 +103,8 @@ class Vocabulary:
         values = (tokens, reached, MappingProxyType(dict(special)), int(width), shared.fingerprint, -(-width // 32))
         for name, value in zip(("tokens", "eos", "special", "width", "fingerprint", "words"), values, strict=True):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "end_row", self.row(reached))
+        self.end_row.flags.writeable = False
         object.__setattr__(self, "_ends", ends)
         object.__setattr__(self, "_shared", shared)
 
@@ -127,6 +134,13 @@ class Vocabulary:
         from ctrlgen.tokenizer import read
 
         return cls(*read(tokenizer, model=model, eos=eos, width=width))
+
+    def row(self, ids: Iterable[int]) -> NDArray[np.uint32]:
+        """uint32[words], a new mask of these ids, which lie below ``width``."""
+        row = np.zeros(self.words, np.uint32)
+        for token in ids:
+            row[token >> 5] |= np.uint32(1 << (token & 31))
+        return row
 
     def with_width(self, width: int) -> Vocabulary:
         """The same tokens for logits of another width; shares everything computed so far.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,8 +62,7 @@ class PackageNames:
                 raise InputError(f"{what} must be a string, not {type(text).__name__}")
         if normalise not in (None, "pep503"):
             raise InputError(f'normalise is {normalise!r}; expected "pep503" or None')
-        index = _index(names, normalise)
-        _check_names(index)
+        index = index_of_names(names, normalise)
         for name, value in (("names", index), ("before", before), ("after", after), ("separator", separator)):
             object.__setattr__(self, name, value)
 
@@ -111,19 +110,33 @@ class PackageNames:
         return [*found, text[begin:]]
 
 
-def _index(names: Iterable[str] | str | os.PathLike[str] | NameIndex, normalise: Normal | None) -> NameIndex:
+def index_of_names(
+    names: Iterable[str] | str | os.PathLike[str] | NameIndex,
+    normalise: Normal | None,
+    from_file: Callable[..., NameIndex] = NameIndex.from_file,
+) -> NameIndex:
+    """The index of names in any form, in which each is one that a package can have.
+
+    Args:
+        names: the names, the path of a file of them, or an index.
+        normalise: the normal form they are to have.
+        from_file: how the index of a text file is made.
+
+    Raises:
+        InputError: a name that is empty or holds a blank or a control character; what cannot be read.
+        UnsatisfiableError: there are no names.
+    """
     if isinstance(names, NameIndex):
         index = names
-    elif isinstance(names, (str, os.PathLike)):
-        if not _is_index(names):
-            return NameIndex.from_file(names, normalise=normalise)
-        index = NameIndex.open(names)
+    elif not isinstance(names, (str, os.PathLike)):
+        index = NameIndex.from_names(names, normalise=normalise)
     else:
-        return NameIndex.from_names(names, normalise=normalise)
+        index = NameIndex.open(names) if _is_index(names) else from_file(names, normalise=normalise)
     if normalise is not None and index.normalise != normalise:
         raise InputError(
             f"the index was not built with normalise={normalise!r}: build it with it, or leave normalise out"
         )
+    _check_names(index)
     return index
 
 

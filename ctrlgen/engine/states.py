@@ -44,7 +44,7 @@ class States:
         self.vocabulary, self.lock, self.max_states = vocabulary, lock, max_states
         self._shift = max(len(vocabulary.tokens) - 1, 1).bit_length()
         self._eos = frozenset(vocabulary.eos)
-        self._end_row = self._row_of_eos()
+        self._end_row = vocabulary.end_row
         self._distinct = rows_of(vocabulary)
         self._distinct.held_by(self)
         self._atoms: frozenset[int] = frozenset()
@@ -157,11 +157,3 @@ class States:
             state = self._ids[configurations] = len(self._sets)
             self._sets.append(configurations)
         return state
-
-    def _row_of_eos(self) -> NDArray[np.uint32]:
-        row = np.zeros(self.vocabulary.words, np.uint32)
-        for token in self._eos:
-            if token < self.vocabulary.width:
-                row[token >> 5] |= np.uint32(1 << (token & 31))
-        row.flags.writeable = False
-        return row

@@ -21,8 +21,8 @@ from ctrlgen.constraint import Constraint, Specification
 from ctrlgen.errors import InputError
 from ctrlgen.flows.draft_score import Chosen
 from ctrlgen.flows.draft_text import EMPTY, THINKING, Draft, controls_of, prepared, second_prompt, spelled
-from ctrlgen.flows.generate import generate
-from ctrlgen.flows.prompts import prepare
+from ctrlgen.flows.generate import compile_each, generate, spread
+from ctrlgen.flows.prompts import is_chat, prepare
 from ctrlgen.flows.results import Result
 from ctrlgen.processor import vocabulary_of
 
@@ -118,10 +118,11 @@ def draft_then_constrain(
     """
     _check(k, select, max_draft_tokens, draft_prompt, final_prompt, options)
     vocabulary = vocabulary_of(tokenizer, model) if vocabulary is None else vocabulary
-    single = isinstance(prompts, str) or _is_chat(prompts)
+    single = isinstance(prompts, str) or is_chat(prompts)
     asked = _as_list(prompts, single, chat)
-    controls = _spread(constraint, len(asked))
-    _check_budgets(controls, vocabulary, max_new_tokens)
+    controls = spread(constraint, len(asked))
+    compiled = compile_each(controls, vocabulary)
+    check_budget(compiled, [0 if one is None else one.start for one in compiled], max_new_tokens)
     writer = _Writer(drafter or (model, tokenizer), k, max_draft_tokens, seed, thinking, dict(draft_options or {}))
     if drafter is None:
         writer.options.setdefault("vocabulary", vocabulary)
@@ -232,34 +233,11 @@ def _check_texts(texts: Any, prompts: int, k: int) -> None:
         raise InputError(f"drafter returned {texts!r:.100}; expected {k} text(s) for each of {prompts} prompt(s)")
 
 
-def _check_budgets(controls: Sequence[Any], vocabulary: Vocabulary, given: int) -> None:
-    """Fail before drafts are written; what else is wrong is said by ``generate``."""
-    found: list[Constraint | None] = []
-    for one in controls:
-        compiled = one if isinstance(one, Constraint) else None
-        if isinstance(one, Specification):
-            compiled = one.compile(vocabulary)
-        found.append(compiled)
-    check_budget(found, [0 if one is None else one.start for one in found], given)
-
-
-def _spread(constraint: Any, count: int) -> list[Any]:
-    if not isinstance(constraint, (list, tuple)):
-        return [constraint] * count
-    if len(constraint) != count:
-        raise InputError(f"{len(constraint)} constraints for {count} prompts; pass one, or one for each prompt")
-    return list(constraint)
-
-
-def _is_chat(prompt: Any) -> bool:
-    return isinstance(prompt, (list, tuple)) and bool(prompt) and all(isinstance(one, dict) for one in prompt)
-
-
 def _as_list(prompts: Any, single: bool, chat: bool | None) -> list[Any]:
     """The prompts, texts made chats where that is asked for."""
     if not single and not isinstance(prompts, Sequence):
         raise InputError(f"prompts is {prompts!r}; expected a text, a chat (a list of messages), or a list of these")
     several = [prompts] if single else list(prompts)
-    if chat is False and any(map(_is_chat, several)):
+    if chat is False and any(map(is_chat, several)):
         raise InputError("chat=False was given, but a prompt is a chat")
     return [[{"role": "user", "content": one}] if chat and isinstance(one, str) else one for one in several]

@@ -88,14 +88,13 @@ def generate(
         VocabularyError: the tokenizer cannot be read, or no end token is known.
     """
     _check_numbers(max_new_tokens, seed)
-    vocabulary = vocabulary_of(tokenizer, model) if vocabulary is None else vocabulary
-    vocabulary = vocabulary.with_width(getattr(model.config.get_text_config(), "vocab_size", vocabulary.width))
+    vocabulary = vocabulary_for(model, tokenizer, vocabulary)
     batch = prepare(tokenizer, prompts, chat, pad=_pad(tokenizer, vocabulary))
     steerers = steerers_of(steer)
     options = _decoding(_plain_sampling(options, steerers) if steerers and is_final(steerers[-1]) else options)
     _check_context(model, batch, max_new_tokens)
-    controls = _spread(constraint, len(batch.prompts))
-    compiled = _compile(controls, vocabulary)
+    controls = spread(constraint, len(batch.prompts))
+    compiled = compile_each(controls, vocabulary)
     check_budget(compiled, [0 if one is None else one.start for one in compiled], max_new_tokens)
     streamer = _streamer(stream, vocabulary, batch, options)
     call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steerers, brake)
@@ -109,6 +108,12 @@ def generate(
         for i, (given, made) in enumerate(zip(controls, compiled, strict=True))
     ]
     return results[0] if batch.single else results
+
+
+def vocabulary_for(model: Any, tokenizer: Any, vocabulary: Vocabulary | None) -> Vocabulary:
+    """The vocabulary of a tokenizer, or the one that is given, as wide as the logits of a model."""
+    vocabulary = vocabulary_of(tokenizer, model) if vocabulary is None else vocabulary
+    return vocabulary.with_width(getattr(model.config.get_text_config(), "vocab_size", vocabulary.width))
 
 
 def generate_stream(
@@ -245,7 +250,7 @@ def _sequences(options: dict[str, Any]) -> int:
     return int(given or getattr(options.get("generation_config"), "num_return_sequences", None) or 1)
 
 
-def _spread(constraint: Any, count: int) -> list[Any]:
+def spread(constraint: Any, count: int) -> list[Any]:
     """One constraint for each prompt."""
     if not isinstance(constraint, (list, tuple)):
         return [constraint] * count
@@ -254,7 +259,7 @@ def _spread(constraint: Any, count: int) -> list[Any]:
     return list(constraint)
 
 
-def _compile(controls: Sequence[Any], vocabulary: Vocabulary) -> list[Constraint | None]:
+def compile_each(controls: Sequence[Any], vocabulary: Vocabulary) -> list[Constraint | None]:
     """The constraints, each specification compiled once."""
     made: dict[int, Constraint] = {}
     for one in controls:

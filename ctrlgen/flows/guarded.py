@@ -10,8 +10,8 @@ import torch
 from transformers import LogitsProcessor
 
 from ctrlgen.errors import InputError
-from ctrlgen.flows.generate import Result, generate
-from ctrlgen.processor import vocabulary_of
+from ctrlgen.flows.generate import Result, generate, vocabulary_for
+from ctrlgen.flows.prompts import is_chat
 
 if TYPE_CHECKING:
     from ctrlgen.guard.constraint import GuardConstraint
@@ -86,9 +86,8 @@ def guarded(
     """
     if int(options.get("num_beams") or 1) > 1 or options.get("assistant_model") is not None:
         raise InputError("guarded generation works without beams and without an assistant model")
-    vocabulary = vocabulary_of(tokenizer, model) if vocabulary is None else vocabulary
-    vocabulary = vocabulary.with_width(getattr(model.config.get_text_config(), "vocab_size", vocabulary.width))
-    single = isinstance(prompts, str) or (bool(prompts) and isinstance(prompts[0], dict))
+    vocabulary = vocabulary_for(model, tokenizer, vocabulary)
+    single = isinstance(prompts, str) or is_chat(prompts)
     each: list[Any] = [prompts] if single else list(prompts)
     plain = not options.get("chat")
     constraints = [

@@ -35,7 +35,7 @@ def prepare(tokenizer: Any, prompts: object, chat: bool | None, *, pad: int) -> 
     Raises:
         InputError: no prompts, an empty one, or something that is no prompt.
     """
-    single = isinstance(prompts, str) or _is_chat(prompts)
+    single = isinstance(prompts, str) or is_chat(prompts)
     several = [prompts] if single else prompts
     if not isinstance(several, Sequence):
         raise InputError(f"prompts is {prompts!r}; expected a text, a chat (a list of messages), or a list of these")
@@ -48,14 +48,15 @@ def prepare(tokenizer: Any, prompts: object, chat: bool | None, *, pad: int) -> 
     return Batch(torch.tensor(padded), torch.tensor(mask), ids, single)
 
 
-def _is_chat(prompt: object) -> bool:
+def is_chat(prompt: object) -> bool:
+    """Whether a prompt is a list of messages."""
     return isinstance(prompt, (list, tuple)) and bool(prompt) and all(isinstance(one, Mapping) for one in prompt)
 
 
 def _encode(tokenizer: Any, prompt: object, chat: bool | None, index: int) -> list[int]:
     if isinstance(prompt, str) and chat:
         prompt = [{"role": "user", "content": prompt}]
-    if _is_chat(prompt):
+    if is_chat(prompt):
         if chat is False:
             raise InputError(f"prompt {index} is a chat, but chat=False was given")
         if not getattr(tokenizer, "chat_template", None):

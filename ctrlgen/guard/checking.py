@@ -9,6 +9,8 @@ import numpy as np
 from ctrlgen.guard.package_guard import Finding
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ctrlgen.guard.scanner import Scanner
     from ctrlgen.index.name_index import NameIndex
 
@@ -23,9 +25,7 @@ def findings(text: str, scanner: Scanner, index: NameIndex, *, requirements: boo
     from ctrlgen.guard.guard_kernel import run
 
     content = text.encode(errors="surrogatepass")
-    data, layout = np.frombuffer(content, np.uint8), index.layout
-    tables = (scanner.after, scanner.within, scanner.in_name, scanner.url, scanner.full_stop, scanner.fold)
-    names = (layout.tokens, layout.offsets, layout.symbol, layout.lo, layout.child, layout.branch)
+    data, tables, names = np.frombuffer(content, np.uint8), scanner.tables, index.layout.walk
     found: list[tuple[int, int, str]] = []
     state, at = (scanner.block if requirements else 0), 0
     while at < len(content):
@@ -49,7 +49,7 @@ def findings(text: str, scanner: Scanner, index: NameIndex, *, requirements: boo
         state, at = (after, end + 1) if after >= 0 else (0, max(end, at + 1))
         if after >= 0 and scanner.in_name[after]:
             state, at = 0, end
-    return [_finding(content, *one) for one in found]
+    return _placed(content, found)
 
 
 def _end_of_name(content: bytes, begin: int, scanner: Scanner) -> int:
@@ -74,8 +74,12 @@ def _end_of_character(content: bytes, at: int) -> int:
     return end
 
 
-def _finding(content: bytes, start: int, end: int, reason: str) -> Finding:
-    before = content[:start].decode(errors="replace")
-    line = before.count("\n") + 1
-    column = len(before) - (before.rfind("\n") + 1) + 1
-    return Finding(len(before), line, column, content[start:end].decode(errors="replace"), reason)
+def _placed(content: bytes, found: Iterable[tuple[int, int, str]]) -> list[Finding]:
+    """(start, end, reason) in bytes, ascending, with line and column in characters."""
+    placed, at, offset, line, column = [], 0, 0, 1, 1
+    for start, end, reason in found:
+        between = content[at:start].decode(errors="replace")
+        at, offset, line = start, offset + len(between), line + between.count("\n")
+        column = len(between) - between.rfind("\n") if "\n" in between else column + len(between)
+        placed.append(Finding(offset, line, column, content[start:end].decode(errors="replace"), reason))
+    return placed

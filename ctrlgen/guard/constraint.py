@@ -13,8 +13,6 @@ from ctrlgen.constraint import DEAD
 from ctrlgen.engine.distinct import rows_of
 from ctrlgen.engine.levels import levels_of
 from ctrlgen.errors import VocabularyError
-from ctrlgen.index import name_kernels
-from ctrlgen.index.compiled import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,15 +49,10 @@ class GuardConstraint:
                 "could be begun that no token finishes; use a tokenizer with all bytes"
             )
         self.scanner, self.index, self.vocabulary = scanner, index, vocabulary
-        layout = index.layout
-        self._names = (layout.tokens, layout.offsets, layout.symbol, layout.lo, layout.child, layout.branch)
-        self._tables = (
-            scanner.after, scanner.within, scanner.in_name, scanner.url, scanner.full_stop, scanner.fold,
-        )  # fmt: skip
+        self._tables, self._names = scanner.tables, index.layout.walk
         self._eos = frozenset(vocabulary.eos)
         self._controls = frozenset(t for t in vocabulary.special.values() if t < vocabulary.width) - self._eos
-        self._end_row, self._control_row = self._row_with(self._eos), self._row_with(self._controls)
-        self._end_row.flags.writeable = False
+        self._control_row = vocabulary.row(self._controls)
         self._positions: list[Position] = [(-1, 0, 0, 0)]
         self._number: dict[Position, int] = {}
         self._moves: dict[tuple[int, int], int] = {}
@@ -134,9 +127,7 @@ class GuardConstraint:
         _, e, d, _ = self._positions[state]
         if e < 0:
             return b":"  # what is no name may only become a URL
-        layout = self.index.layout
-        name = int(compiled(name_kernels.shortest_below)(layout.symbol, layout.lo, layout.child, layout.shortest, e))
-        return layout.tokens[int(layout.offsets[name]) + d : int(layout.offsets[name + 1])].tobytes()
+        return self.index.rest_below(e, d)
 
     def in_name(self, state: int) -> bool:
         """Whether the text so far ends within a name, whole or not."""
@@ -195,12 +186,12 @@ class GuardConstraint:
     def _mask(self, state: int) -> NDArray[np.uint32]:
         if state == FINISHED:
             self._farthest[state] = 0
-            return self._end_row
+            return self.vocabulary.end_row
         left = self._lengths(state)
         self._farthest[state] = max(int(left.max(initial=0)), self.distance(state))
         row = self._control_row | np.packbits(left > 0, bitorder="little").view(np.uint32)
         if self.accepts(state):
-            row |= self._end_row
+            row |= self.vocabulary.end_row
         row = self._distinct.share(row)
         rows = self._rows
         rows[state] = row
@@ -218,10 +209,3 @@ class GuardConstraint:
             trie.longest, *self._positions[state], left,
         )  # fmt: skip
         return left
-
-    def _row_with(self, tokens: frozenset[int]) -> NDArray[np.uint32]:
-        row = np.zeros(self.vocabulary.words, np.uint32)
-        for token in tokens:
-            if token < self.vocabulary.width:
-                row[token >> 5] |= np.uint32(1 << (token & 31))
-        return row

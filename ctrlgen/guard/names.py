@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctrlgen.cache import cache_folder
+from ctrlgen.constraints.package_names import index_of_names
 from ctrlgen.errors import CtrlgenError, InputError
 from ctrlgen.index.name_index import NameIndex
 
@@ -32,24 +33,19 @@ def read_names(source: str | os.PathLike[str], normalise: Normal | None) -> Name
         InputError: the file cannot be read.
     """
     path = Path(source)
-    if not path.is_file():
-        raise InputError(f"there is no file {source}; to give names themselves, pass a list of them")
+    if path.is_file() and _begins_with(path, b"{"):
+        return index_of_names(projects(path.read_bytes(), str(source)), normalise)
+    return index_of_names(source, normalise, _remembered)
+
+
+def _begins_with(path: Path, mark: bytes) -> bool:
     with path.open("rb") as file:
-        head = file.read(64).lstrip()
-    if head.startswith(b"{"):
-        return NameIndex.from_names(projects(path.read_bytes(), str(source)), normalise=normalise)
-    from ctrlgen.index.storage import MAGIC
-
-    if head.startswith(MAGIC):
-        index = NameIndex.open(path)
-        if normalise is not None and index.normalise != normalise:
-            raise InputError(f"{source} was not built with normalise={normalise!r}; build it with it")
-        return index
-    return _remembered(path, normalise)
+        return file.read(64).lstrip().startswith(mark)
 
 
-def _remembered(path: Path, normalise: Normal | None) -> NameIndex:
+def _remembered(source: str | os.PathLike[str], normalise: Normal | None) -> NameIndex:
     """The index of a text file, kept in the cache so that it is read and sorted once."""
+    path = Path(source)
     if path.stat().st_size < _WORTH_KEEPING:
         return NameIndex.from_file(path, normalise=normalise)
     with path.open("rb") as file:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
+from ctrlgen.constraints.package_names import index_of_names
 from ctrlgen.errors import InputError
 from ctrlgen.guard.commands import Ecosystem
 from ctrlgen.guard.names import read_names
@@ -87,12 +88,8 @@ class PackageGuard:
         normalise: Literal["pep503"] | None = "pep503" if ecosystem == "pypi" else None
         if isinstance(names, (str, os.PathLike)):
             source: NameIndex | str = os.fspath(names)
-        elif isinstance(names, NameIndex):
-            source = names
-            if normalise is not None and names.normalise != normalise:
-                raise InputError("the index was not built with normalise='pep503', in which pip compares names")
         else:
-            source = NameIndex.from_names(names, normalise=normalise)
+            source = index_of_names(names, normalise)
         given = (("source", source), ("ecosystem", ecosystem), ("urls", urls), ("paths", paths), ("context", context))
         for name, value in given:
             object.__setattr__(self, name, value)

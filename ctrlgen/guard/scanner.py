@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class Scanner:
     fold: NDArray[np.int16]
     joins: bool
     block: int
+
+    @property
+    def tables(self) -> tuple[NDArray[Any], ...]:
+        """What the kernels take for the scanner."""
+        return self.after, self.within, self.in_name, self.url, self.full_stop, self.fold
 
 
 @lru_cache(8)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ctrlgen.cache import written_whole
 from ctrlgen.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,16 +48,9 @@ def write_shard(path: str | Path, shard: Shard, about: dict[str, str]) -> None:
     from safetensors.numpy import save
 
     arrays = {name: np.ascontiguousarray(array) for name, array in shard._asdict().items()}
-    path = Path(path)
     content = save(arrays, {**about, "version": VERSION, "sha256": _digest(shard)})
-    handle, name = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with written_whole(Path(path)) as file:
+        file.write(content)
 
 
 def read_shard(path: str | Path) -> Shard:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ctrlgen.cache import written_whole
 from ctrlgen.errors import InputError, ModelError
 from ctrlgen.hmm.emission import Dense, Sparse
 from ctrlgen.hmm.model import HMM
@@ -75,15 +74,8 @@ def write(path: str | Path, kind: str, tensors: Mapping[str, torch.Tensor], fact
     whole = {name: one.detach().cpu().contiguous() for name, one in tensors.items()}
     text = json.dumps(dict(facts))
     head = {"kind": kind, "version": VERSION, "facts": text, "sha256": _digest(whole, text)}
-    path = Path(path)
-    handle, name = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(packed(whole, head))
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with written_whole(Path(path)) as file:
+        file.write(packed(whole, head))
 
 
 def read(path: str | Path, kind: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

@@ -76,6 +76,11 @@ class Layout:
         return cls(**arrays, length=length, count=count, longest=longest)
 
     @property
+    def walk(self) -> tuple[NDArray[Any], ...]:
+        """What the kernels of names take for the trie."""
+        return self.tokens, self.offsets, self.symbol, self.lo, self.child, self.branch
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays together."""
         return sum(array.nbytes for array in self.arrays().values())

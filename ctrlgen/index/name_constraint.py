@@ -57,7 +57,7 @@ class NameConstraint:
         layout, table = index.layout, around.table()
         _check_following(index, around)
         self._tokens = NameTokens.of(vocabulary, index.alphabet | around.alphabet)
-        self._names = (layout.tokens, layout.offsets, layout.symbol, layout.lo, layout.child, layout.branch)
+        self._names = layout.walk
         self._table, self._around = table, (table.labels, table.targets)
         self._shift = max(layout.longest, 1).bit_length()
         self._first_around = layout.edges << self._shift
@@ -71,9 +71,6 @@ class NameConstraint:
         )
         self._moves: dict[tuple[int, int], int] = {}
         self._distances: dict[int, int] = {}
-        self._end_row = np.zeros(vocabulary.words, np.uint32)
-        for token in vocabulary.eos:
-            self._end_row[token // 32] |= np.uint32(1 << token % 32)
         self.start = 0 if table.start == TO_NAMES else self._first_around + table.start
         for state in (self.start, *self._near_the_root()):
             self.mask(state)
@@ -166,7 +163,7 @@ class NameConstraint:
         )
         self._work.append(work)
         if self.accepts(state):
-            row |= self._end_row
+            row |= self.vocabulary.end_row
         row.flags.writeable = False
         with _lock:
             if seen > _LONG and self._long < self._most_long:
@@ -238,9 +235,7 @@ class NameConstraint:
         if len(self._left):
             at = int(layout.offsets[int(layout.lo[edge])]) + depth
             return 0 if self._ended(edge, depth) else int(self._left[at])
-        name = int(compiled(name_kernels.shortest_below)(layout.symbol, layout.lo, layout.child, layout.shortest, edge))
-        rest = layout.tokens[int(layout.offsets[name]) + depth : int(layout.offsets[name + 1])].tobytes()
-        return self._spelled(around + rest + self.around.after)
+        return self._spelled(around + self.index.rest_below(edge, depth) + self.around.after)
 
     def _spelled(self, text: bytes) -> int:
         return len(self.vocabulary.encode_greedy(text))

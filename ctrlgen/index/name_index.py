@@ -187,6 +187,13 @@ class NameIndex:
         layout = self.layout
         return _unpickled, (layout.tokens.tobytes(), layout.offsets.tobytes(), layout.offsets.dtype.str, self.normalise)
 
+    def rest_below(self, edge: int, depth: int) -> bytes:
+        """The rest of a shortest name below a place of the trie, the same name from all places on the way to it."""
+        layout = self.layout
+        shortest = compiled(name_kernels.shortest_below)
+        name = int(shortest(layout.symbol, layout.lo, layout.child, layout.shortest, edge))
+        return layout.tokens[int(layout.offsets[name]) + depth : int(layout.offsets[name + 1])].tobytes()
+
     def _below(self, prefix: str) -> tuple[int, int]:
         try:
             wanted = np.frombuffer(prefix.encode(), np.uint8)

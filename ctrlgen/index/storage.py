@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ctrlgen.cache import written_whole
 from ctrlgen.errors import InputError
 from ctrlgen.index.integrity import ALIGNMENT, fault_of_arrays, fault_of_header, fault_of_names
 from ctrlgen.index.layout import Layout
@@ -113,21 +113,15 @@ def write_layout(
     header = json.dumps(content).encode()
     if len(header) > _HEADER_ROOM:
         raise InputError(f"{len(ends)} end ids are more than the header of a file has room for")
-    handle, name = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(8, "little"))
-            file.write(hashlib.sha256(header).digest() + header)
-            for key, array in arrays.items():
-                file.write(bytes(table[key]["place"] - file.tell()))
-                for block in _blocks(array):
-                    file.write(block)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with written_whole(target) as file:
+        file.write(MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(8, "little"))
+        file.write(hashlib.sha256(header).digest() + header)
+        for key, array in arrays.items():
+            file.write(bytes(table[key]["place"] - file.tell()))
+            for block in _blocks(array):
+                file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def open_index(path: str | os.PathLike[str], vocabulary: Vocabulary | None = None) -> TokenIndex:

@@ -92,17 +92,16 @@ def test_the_mass_is_the_quotient_of_the_two_probabilities(options, k):
             assert math.isclose(one.trace.projection_tax, log_q - log_p, abs_tol=1e-5)
 
 
+def after(prompt, draft):
+    """The constrained text that follows a prompt and a draft, asked for by itself."""
+    model, tokenizer = ToyLM(VOCABULARY), ToyTokenizer(VOCABULARY)
+    return generate(model, tokenizer, prompt + draft.text, LIMIT, max_new_tokens=12, vocabulary=VOCABULARY)
+
+
 def test_the_second_pass_reads_the_draft():
     found = ask(["ab", "c"], seed=1)
     for prompt, one in zip(["ab", "c"], found, strict=True):
-        alone = generate(
-            ToyLM(VOCABULARY),
-            ToyTokenizer(VOCABULARY),
-            prompt + one.draft.text,
-            LIMIT,
-            max_new_tokens=12,
-            vocabulary=VOCABULARY,
-        )
+        alone = after(prompt, one.draft)
         free = generate(ToyLM(VOCABULARY), ToyTokenizer(VOCABULARY), prompt, max_new_tokens=6, vocabulary=VOCABULARY)
         assert one.token_ids == alone.token_ids
         assert one.draft.token_ids == free.token_ids
@@ -147,15 +146,7 @@ def test_another_model_with_another_tokenizer_drafts():
     for prompt, result in zip(["ab", "c"], found, strict=True):
         for one in (result, *result.alternatives):
             assert one.draft.text == OTHER.decode(one.draft.token_ids).decode()
-            alone = generate(
-                ToyLM(VOCABULARY),
-                ToyTokenizer(VOCABULARY),
-                prompt + one.draft.text,
-                LIMIT,
-                max_new_tokens=12,
-                vocabulary=VOCABULARY,
-            )
-            assert one.token_ids == alone.token_ids
+            assert one.token_ids == after(prompt, one.draft).token_ids
 
 
 @settings(max_examples=40, deadline=None)
