@@ -128,7 +128,7 @@ def untouched(model: Any, tokenizer: Any, guard: Any) -> int:
 def overhead(model: Any, tokenizer: Any, guard: Any, size: int, steps: int) -> tuple[float, float]:
     """(share that the guard adds to a step, milliseconds of a step); guarded and unguarded steps take turns."""
     vocabulary = vocabulary_of(tokenizer, model)
-    processor = cg.ControlProcessor(guard, vocabulary=vocabulary)
+    processor = cg.ControlProcessor(guard, vocabulary=vocabulary, max_new_tokens=2 * steps)  # as generate does
     ids = torch.randint(1000, 40_000, (size, 64))
     text = tokenizer("\nTo read it, run pip install requests and then go on with it. " * 8)["input_ids"]
     plain, guarded = [], []

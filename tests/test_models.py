@@ -12,6 +12,7 @@ from ctrlgen.errors import InputError, ModelError
 from ctrlgen.models import __main__ as command
 from ctrlgen.models import folders, packages, smollm2, tokenizers
 from ctrlgen.models.catalogue import SMOLLM2, TOKENIZERS
+from tests.threads import at_once
 
 IDENTITY = {"package": "p", "version": "1"}
 
@@ -121,11 +122,7 @@ class TestEnsure:
             except BaseException as error:
                 failures.append(error)
 
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda _: work(), 4)
         assert failures == []
         assert folders.whole(cache / "m", IDENTITY)
         assert leftovers(cache) == []

@@ -5,7 +5,6 @@ import itertools
 import math
 import pickle
 import random
-import threading
 from collections import Counter
 
 import numpy as np
@@ -18,6 +17,7 @@ from ctrlgen.errors import DeadEndError, InputError, VocabularyError
 from ctrlgen.processor import ControlProcessor
 from ctrlgen.rows import ENDED, FREE, Rows, follow, start
 from ctrlgen.testing import Enumerated, ToyLM, toy_vocabulary
+from tests.threads import at_once
 
 TEXTS = ("abc", "abcab c", "é", "a c", "bb")
 VOCABULARY = toy_vocabulary()
@@ -275,11 +275,7 @@ def test_threads_share_an_object(constraint):
             if found.tolist() != run(model, [prompt], ControlProcessor(constraint), **options).tolist():
                 wrong.append((prompt, found))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, 6)
     assert not wrong
     assert not processor._generations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from ctrlgen.engine.network import END, NAME, RETURN, Network
 from ctrlgen.errors import ComplexityError, UnsatisfiableError
 from ctrlgen.testing import Enumerated, assert_same_language, check_laws, toy_vocabulary
 from ctrlgen.vocabulary import Vocabulary
+from tests.threads import at_once
 
 VOCABULARY = toy_vocabulary()
 BYTES = Vocabulary([bytes([b]) for b in range(256)] + [b"ab", b'":"', b'a"', b'a":', b'"}', b"aab", None], eos=262)
@@ -230,11 +230,7 @@ def test_threads_share_a_machine() -> None:
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, 4)
     assert not failures
     assert want.accepts(want.start) is False
     check_laws(machine, texts=[b'ab"1'], max_states=60)

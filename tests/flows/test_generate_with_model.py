@@ -1,7 +1,6 @@
 """The default model in every mode of generation; what is allowed is enumerated by a table over its real vocabulary."""
 
 import re
-import threading
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from ctrlgen.constraint import DEAD
 from ctrlgen.flows.generate import generate, generate_stream
 from ctrlgen.processor import ControlProcessor
 from ctrlgen.vocabulary import Vocabulary
+from tests.threads import at_once
 
 pytestmark = pytest.mark.model
 
@@ -136,11 +136,7 @@ def test_the_same_processor_twice_and_in_threads(smollm2):
 
     work()
     work()
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda _: work(), 3)
     assert len(found) == 5
     assert all(ids == found[0] for ids in found)
     assert vocabulary.decode(found[0]).decode() in COLOURS

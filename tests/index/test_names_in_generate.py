@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch
 
 import ctrlgen as cg
 from ctrlgen.testing import ToyLM, ToyTokenizer, toy_vocabulary
+from tests.threads import at_once
 
 VOCABULARY = toy_vocabulary()
 NAMES = ["abc", "ab", "cab", "cabbac", "b", "ccc", "é"]
@@ -81,11 +81,7 @@ def test_threads_share_a_constraint() -> None:
             if text_of(ids, VOCABULARY) not in known:
                 wrong.append(ids)
 
-    threads = [threading.Thread(target=walk, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(walk, 6)
     assert wrong == []
 
 

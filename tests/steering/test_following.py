@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import threading
 from collections import Counter
 
 import pytest
@@ -13,6 +12,7 @@ from ctrlgen.errors import DeadEndError, InputError, ModelError
 from ctrlgen.flows.generate import generate
 from ctrlgen.processor import ControlProcessor
 from ctrlgen.testing import Enumerated, ToyLM, ToyTokenizer, toy_vocabulary
+from tests.threads import at_once
 
 from .recomputed import Ledger, Noise, RewindingNoise, noise
 
@@ -150,11 +150,7 @@ def test_reuse_and_threads(model, options):
             if run(model, [prompt], processor, check=False, **options).tolist() != ids:
                 wrong.append(prompt)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda _: work(), 4)
     assert not wrong
     assert not processor._generations
 

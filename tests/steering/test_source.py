@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import threading
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from ctrlgen.steering.protocol import Prompts
 from ctrlgen.steering.source import Source
 from ctrlgen.steering.sourced import Sourced
 from ctrlgen.testing import Enumerated, ToyLM, toy_vocabulary
+from tests.threads import at_once
 
 from .models import logits_after, tiny
 from .test_following import Check, run
@@ -228,11 +228,7 @@ def test_threads_share_a_source():
             if run(base, [[n, 1], [2]], processor, check=False, num_beams=1 + n % 2).tolist() != ids:
                 wrong.append(n)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda _: work(), 4)
     assert not wrong
 
 
