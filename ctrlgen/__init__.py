@@ -54,34 +54,48 @@ if TYPE_CHECKING:
     from ctrlgen.leaving import Leaving as Leaving
     from ctrlgen.processor import ControlProcessor as ControlProcessor
     from ctrlgen.steering.anchored import Anchored as Anchored
+    from ctrlgen.steering.contexts import PMI as PMI
+    from ctrlgen.steering.contexts import ClassifierFree as ClassifierFree
+    from ctrlgen.steering.contexts import ContextAware as ContextAware
+    from ctrlgen.steering.contrastive import Contrastive as Contrastive
+    from ctrlgen.steering.experts import DExperts as DExperts
+    from ctrlgen.steering.opposite import ACD as ACD
+    from ctrlgen.steering.opposite import OppositePrompts as OppositePrompts
     from ctrlgen.steering.protocol import Steerer as Steerer
     from ctrlgen.steering.source import Source as Source
     from ctrlgen.vocabulary import Vocabulary as Vocabulary
 
 _HOME = {
+    "ACD": "steering.opposite",
     "Anchored": "steering.anchored",
-    "DEAD": "constraint",
     "Brake": "leaving",
     "BudgetError": "errors",
     "Choice": "constraints.choice",
+    "ClassifierFree": "steering.contexts",
     "ComplexityError": "errors",
     "Constraint": "constraint",
+    "ContextAware": "steering.contexts",
+    "Contrastive": "steering.contrastive",
     "ControlProcessor": "processor",
     "CtrlgenError": "errors",
+    "DEAD": "constraint",
+    "DExperts": "steering.experts",
     "DeadEndError": "errors",
     "Dispatch": "constraints.dispatch",
+    "Draft": "flows.draft",
+    "Drafted": "flows.draft",
     "EOS": "constraints.free",
     "Free": "constraints.free",
     "Grammar": "constraints.grammar",
-    "Draft": "flows.draft",
-    "Drafted": "flows.draft",
     "GrammarError": "errors",
     "InputError": "errors",
     "JsonSchema": "constraints.json_schema",
     "Leaving": "leaving",
-    "ModelError": "errors",
     "MaskEngine": "engine.batch",
+    "ModelError": "errors",
     "NameIndex": "index.name_index",
+    "OppositePrompts": "steering.opposite",
+    "PMI": "steering.contexts",
     "PackageGuard": "guard.package_guard",
     "PackageNames": "constraints.package_names",
     "Parts": "constraints.parts",
@@ -89,9 +103,9 @@ _HOME = {
     "RegexError": "errors",
     "Result": "flows.generate",
     "SchemaError": "errors",
+    "Source": "steering.source",
     "Specification": "constraint",
     "SpecificationError": "errors",
-    "Source": "steering.source",
     "Steerer": "steering.protocol",
     "Thinking": "constraints.thinking",
     "Token": "constraints.free",

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = (
     {"errors", "models", "resources"},
-    {"vocabulary", "tokenizer", "trie", "cache", "probes"},
+    {"vocabulary", "tokenizer", "trie", "cache", "tensors", "probes"},
     {"automaton", "automaton_kernel", "minimal_kernel", "words"},
     {"constraint"},
     {"engine"},

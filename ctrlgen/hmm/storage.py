@@ -7,22 +7,19 @@ entries of the row share. Rows are normalised on reading, as Norm-Q (arXiv 2509.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from ctrlgen.cache import written_whole
 from ctrlgen.errors import InputError, ModelError
 from ctrlgen.hmm.emission import Dense, Sparse
 from ctrlgen.hmm.model import HMM
+from ctrlgen.tensors import read, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VERSION = "1"
 _POWER = 4
 
 
@@ -67,38 +64,6 @@ def load(path: str | Path) -> HMM:
         raise ModelError(f"{path} lacks a part of an HMM: {error}") from error
 
 
-def write(path: str | Path, kind: str, tensors: Mapping[str, torch.Tensor], facts: Mapping[str, Any]) -> None:
-    """Write tensors and facts under another name first, so that no reader ever sees half a file."""
-    from safetensors.torch import save as packed
-
-    whole = {name: one.detach().cpu().contiguous() for name, one in tensors.items()}
-    text = json.dumps(dict(facts))
-    head = {"kind": kind, "version": VERSION, "facts": text, "sha256": _digest(whole, text)}
-    with written_whole(Path(path)) as file:
-        file.write(packed(whole, head))
-
-
-def read(path: str | Path, kind: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The tensors and facts of a file.
-
-    Raises:
-        ModelError: it is missing, not intact, of another kind or version.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            head = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"cannot read {path}: {error}") from error
-    if head.get("kind") != kind or head.get("version") != VERSION:
-        raise ModelError(f"{path} holds {head.get('kind')!r} of version {head.get('version')}; expected {kind!r}, 1")
-    if head.get("sha256") != _digest(tensors, head.get("facts", "")):
-        raise ModelError(f"{path} is damaged: its checksum is not that of its content; fetch or make it again")
-    return tensors, json.loads(head["facts"])
-
-
 def _coded(name: str, matrix: torch.Tensor) -> dict[str, torch.Tensor]:
     """uint8 codes of rows that sum to 1, and what stands for them."""
     rows = matrix.float()
@@ -128,12 +93,3 @@ def _checked(emission: Sparse) -> Sparse:
     if len(emission.states) != count or not bool(inside.all()):
         raise ModelError("the sparse emission names states that there are not")
     return emission
-
-
-def _digest(tensors: Mapping[str, torch.Tensor], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        one = tensors[name].contiguous()
-        digest.update(json.dumps([name, str(one.dtype), list(one.shape)]).encode())
-        digest.update(one.flatten().view(torch.uint8).numpy().tobytes() if one.numel() else b"")
-    return digest.hexdigest()

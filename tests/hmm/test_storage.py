@@ -65,7 +65,7 @@ def test_damage_is_noticed(hmm, tmp_path):
 def test_other_files_are_refused(tmp_path):
     from safetensors.torch import save_file
 
-    from ctrlgen.hmm.storage import write
+    from ctrlgen.tensors import write
 
     save_file({"x": torch.zeros(1)}, tmp_path / "x")
     with pytest.raises(ModelError, match="expected 'hmm'"):
