@@ -1,4 +1,4 @@
-"""The command line: ``ctrlgen generate | guard | check | report | fetch | index | warmup``.
+"""The command line: ``ctrlgen generate | guard | check | report | fetch | index | hmm | warmup``.
 
 options.py    the options that say what a text must satisfy
 sources.py    files and standard input, with errors that show the place
@@ -12,6 +12,7 @@ report.py     what of a schema is enforced, and what it costs
 fetch.py      models and kernels, made ready beforehand
 index.py      catalogues as files
 item_files.py the items of a catalogue, from files of several formats
+hmm.py        hidden Markov models: sample, fit
 
 Each command imports what is slow to import when it runs, so that ``--help`` comes at once.
 """
@@ -26,7 +27,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from ctrlgen.cli import check, fetch, generate, guard, index, report
+from ctrlgen.cli import check, fetch, generate, guard, hmm, index, report
 from ctrlgen.errors import CtrlgenError
 
 INTERRUPTED = 130
@@ -113,6 +114,7 @@ def common(
 for command in (generate.generate, guard.guard, check.check, report.report, fetch.fetch, fetch.warmup):
     app.command()(command)
 app.add_typer(index.commands, name="index")
+app.add_typer(hmm.commands, name="hmm")
 
 
 def main() -> None:

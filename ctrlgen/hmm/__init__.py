@@ -3,10 +3,15 @@
 model.py      HMM: start, transition, emission; the filter
 emission.py   b(v | z), dense or sparse on a background
 storage.py    files with a card and a checksum, of whole digits or eight bits
-sample.py     texts sampled from a language model
+sampling.py   texts sampled from a language model
 shards.py     those texts on disk
+corpus.py     those texts as batches, a part held out
+baselines.py  what a model has to beat
 em.py         one pass of expectation maximisation
-initial.py    where it begins
+initial.py    clusters and classes that it can begin with
+beginning.py  the first model of a fit
+workers.py    several processes that fit one model
+fitting.py    the whole fit: resumable, in one process or many
 terms.py      what is wanted of a text, as a sum of products over its tokens
 lifted.py     constraints as automata over token classes
 lookahead.py  how the model expects a text to go on
@@ -18,10 +23,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ctrlgen.hmm.fitting import Settings as Settings
+    from ctrlgen.hmm.fitting import fit as fit
     from ctrlgen.hmm.model import HMM as HMM
-    from ctrlgen.hmm.sample import sample as sample
+    from ctrlgen.hmm.sampling import sample as sample
 
-_HOME = {"HMM": "model", "sample": "sample"}
+_HOME = {"HMM": "model", "Settings": "fitting", "fit": "fitting", "sample": "sampling"}
 
 __all__ = sorted(_HOME)
 

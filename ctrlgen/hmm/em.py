@@ -34,6 +34,17 @@ class Counts(NamedTuple):
         return Counts(*(mine.lerp(its, share) for mine, its in zip(self, other, strict=True)))
 
 
+class Prior(NamedTuple):
+    """What each row is thought to have been counted before anything was."""
+
+    transition: float
+    """Spread evenly over the states."""
+    emission: float
+    """Spread over the tokens as ``background`` is."""
+    background: torch.Tensor
+    """float[V]: a distribution, such as that of single tokens."""
+
+
 def no_counts(hmm: HMM) -> Counts:
     """Counts of nothing, shaped for ``hmm``."""
     exact, states = hmm.start.dtype, hmm.states
@@ -61,17 +72,22 @@ def count(hmm: HMM, ids: torch.Tensor, seen: torch.Tensor, length: torch.Tensor,
     into.tokens.add_(seen.sum())
 
 
-def maximised(hmm: HMM, counts: Counts, pseudocount: float) -> HMM:
-    """The model under which ``counts``, with ``pseudocount`` more for each row in all, are likeliest.
+def maximised(hmm: HMM, counts: Counts, prior: Prior | float) -> HMM:
+    """The model under which ``counts``, with those of ``prior``, are likeliest.
 
     Args:
         hmm: gives what counts do not: dtype, eos and card.
         counts: of sequences.
-        pseudocount: spread evenly over the entries of each row.
+        prior: or a number that is spread evenly over the entries of each row.
     """
-    start = _normalised(counts.start[None], pseudocount, 1)[0]
-    transition = _normalised(counts.transition, pseudocount, 1)
-    table = _normalised(counts.emission, pseudocount, 0)
+    width = len(counts.emission)
+    if not isinstance(prior, Prior):
+        even = counts.emission.new_full((width,), 1 / width)
+        prior = Prior(prior, prior, even)
+    each = prior.transition / len(counts.start)
+    start = _normalised(counts.start[None], each, 1)[0]
+    transition = _normalised(counts.transition, each, 1)
+    table = _normalised(counts.emission, prior.emission * prior.background.to(counts.emission)[:, None], 0)
     return HMM(start, transition.to(hmm.dtype), Dense(table.to(hmm.dtype)), hmm.eos, hmm.card)
 
 
@@ -118,7 +134,7 @@ def _columns(hmm: HMM, tokens: torch.Tensor, seen: torch.Tensor, dtype: torch.dt
     return torch.where(seen[:, None], hmm.emission.columns(tokens).to(dtype), 1.0)
 
 
-def _normalised(counts: torch.Tensor, pseudocount: float, dim: int) -> torch.Tensor:
-    more = counts + pseudocount / counts.shape[dim]
+def _normalised(counts: torch.Tensor, more: torch.Tensor | float, dim: int) -> torch.Tensor:
+    more = counts + more
     total = more.sum(dim, keepdim=True)
     return torch.where(total > 0, more / total.clamp(min=torch.finfo(more.dtype).tiny), 1 / counts.shape[dim])

@@ -72,6 +72,21 @@ def read_shard(path: str | Path) -> Shard:
     return shard
 
 
+def read_width(path: str | Path) -> int:
+    """Number of tokens of the model that a shard is of.
+
+    Raises:
+        InputError: the shard does not say.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            return int((file.metadata() or {})["width"])
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise InputError(f"{path} is not a shard of sampled sequences: {error}") from error
+
+
 def shard_paths(folders: str | Path | Sequence[str | Path]) -> list[Path]:
     """The shards in one folder or several, in the order of their names.
 

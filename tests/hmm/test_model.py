@@ -98,3 +98,10 @@ def test_sums_over_a_large_vocabulary():
     every = torch.zeros(width, dtype=torch.long)
     for emission in (hmm.emission, hmm.sparse(least=0.5).emission, hmm.sparse(least=2.0).emission):
         assert float(emission.sums(torch.ones(width), every, 1)) == pytest.approx(1, abs=1e-6)
+
+
+def test_names_of_the_package_are_what_they_say():
+    import ctrlgen.hmm as package
+    from ctrlgen.hmm import fitting, sampling
+
+    assert package.sample is sampling.sample and package.fit is fitting.fit and package.Settings is fitting.Settings

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from ctrlgen.errors import InputError
-from ctrlgen.hmm.sample import draw, sample, sample_batch
+from ctrlgen.hmm.sampling import draw, sample, sample_batch
 from ctrlgen.hmm.shards import read_shard, read_shards, shard_paths
 
 
