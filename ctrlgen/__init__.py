@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from ctrlgen.steering.contexts import ContextAware as ContextAware
     from ctrlgen.steering.contrastive import Contrastive as Contrastive
     from ctrlgen.steering.experts import DExperts as DExperts
+    from ctrlgen.steering.layerwise import DoLa as DoLa
+    from ctrlgen.steering.layerwise import FocusTemperature as FocusTemperature
     from ctrlgen.steering.opposite import ACD as ACD
     from ctrlgen.steering.opposite import OppositePrompts as OppositePrompts
     from ctrlgen.steering.protocol import Steerer as Steerer
@@ -82,9 +84,11 @@ _HOME = {
     "DExperts": "steering.experts",
     "DeadEndError": "errors",
     "Dispatch": "constraints.dispatch",
+    "DoLa": "steering.layerwise",
     "Draft": "flows.draft",
     "Drafted": "flows.draft",
     "EOS": "constraints.free",
+    "FocusTemperature": "steering.layerwise",
     "Free": "constraints.free",
     "Grammar": "constraints.grammar",
     "GrammarError": "errors",

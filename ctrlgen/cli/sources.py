@@ -94,6 +94,18 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def read_json_lines(name: str) -> list[Any]:
+    """The JSON values of a file, one a line.
+
+    Raises:
+        InputError: as for ``read_json``, or there are none.
+    """
+    lines = [(number, line) for number, line in enumerate(read_text(name).split("\n"), 1) if line.strip()]
+    if not lines:
+        raise InputError(f"{shown(name)} is empty; expected JSON lines")
+    return [parse_json(line, shown(name), number) for number, line in lines]
+
+
 def read_prompts(name: str) -> list[str]:
     """Prompts, one a line; or JSON lines, if the first line begins with "{", each an object with "prompt".
 

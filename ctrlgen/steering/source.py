@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 
@@ -59,6 +59,9 @@ class Source:
     >>> def last_id(prompt):  # how an amateur or unconditional model often begins
     ...     return prompt[-1:]
     """
+
+    _extra: ClassVar[dict[str, Any]] = {}
+    """Arguments of the forward pass that a subclass adds."""
 
     def __init__(
         self,
@@ -204,14 +207,19 @@ class Source:
         seen = keys_values[0].shape[2] if keys_values else 0
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, seen:]
         inputs = {"attention_mask": mask, "position_ids": positions, "return_dict": True, "logits_to_keep": 1}
-        inputs |= self._embedded(ids[:, seen:]) | {"use_cache": self._cache_name is not None}
+        inputs |= self._embedded(ids[:, seen:]) | {"use_cache": self._cache_name is not None} | self._extra
         cache = None if self._cache_name is None else _cache_of(keys_values)
         if cache is not None:
             output = self.model(**self._understood(inputs), **{str(self._cache_name): cache})
         else:
             output = self.model(**self._understood(inputs))
         kept = () if cache is None else tuple(one for layer in cache.layers for one in (layer.keys, layer.values))
-        return output.logits[:, -1].float(), kept
+        return self._read_off(output), kept
+
+    def _read_off(self, output: Any) -> torch.Tensor:
+        """float32[B, ...]: what is kept of a forward pass."""
+        logits: torch.Tensor = output.logits
+        return logits[:, -1].float()
 
     def _embedded(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
         """The ids, or embeddings where some are those of the soft prompt."""
