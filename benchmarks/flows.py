@@ -1,6 +1,6 @@
 """What flows cost and what they gain, with the default model: drafts before a constraint, and forced tokens.
 
-    OMP_NUM_THREADS=1 python benchmarks/flows.py [--quick] [--json] [--only drafts|forward|budgets] [--results FILE]
+    OMP_NUM_THREADS=1 python benchmarks/flows.py [--quick] [--json] [--only drafts|forward] [--results FILE]
 
 *drafts*: small word problems, made up from a seed, each answered in six ways with the same budget of 64 tokens:
 freely; under a JSON schema; under the schema after a free draft of 48 tokens in a chat turn of its own; under the
@@ -10,8 +10,7 @@ an answer that parses and is right; the free text counts by its last number, whi
 for. Intervals are those of 95 % by bootstrap over the items. The results of items
 go to --results as they come, one a line, and are not computed again.
 
-*forward*: JSON with long keys, forced tokens appended against all tokens asked for. *budgets*: every flow at every
-budget from the least it states.
+*forward*: JSON with long keys, forced tokens appended against all tokens asked for (``flows_forward.py``).
 
 One process, one thread. The last line with --json holds all figures, and each bar as [value, limit, met]. --quick
 takes few items and is done in under a minute.
@@ -30,6 +29,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from flows_forward import forward_part
 
 import ctrlgen as cg
 from ctrlgen import models
@@ -232,7 +233,7 @@ def drafts_part(model, tokenizer, options):
     return found, {}
 
 
-PARTS = {"drafts": drafts_part}
+PARTS = {"drafts": drafts_part, "forward": forward_part}
 """Of each: from model, tokenizer and options to figures and bars."""
 
 

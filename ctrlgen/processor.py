@@ -305,7 +305,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
                 masked[row, list(constraint.vocabulary.eos)] = 0.0  # over: what is chosen here goes unused
             elif not is_beam_search():
                 self._abandon()
-                raise _dead_end(row, constraint, path[-1], masks[row], scores[row], rows.ids[row].tolist())
+                raise dead_end(row, constraint, path[-1], masks[row], scores[row], rows.ids[row].tolist())
 
     def _abandon(self) -> None:
         """Forget the generations of this thread: a traceback can keep them alive when they are over."""
@@ -406,7 +406,7 @@ def _size(tokenizer: Any) -> int:
     return len(tokenizer) if hasattr(tokenizer, "__len__") else -1
 
 
-def _dead_end(
+def dead_end(
     row: int,
     constraint: Constraint,
     state: int,

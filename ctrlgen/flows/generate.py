@@ -20,6 +20,7 @@ from ctrlgen.closing import check_budget
 from ctrlgen.constraint import Constraint, Specification
 from ctrlgen.errors import InputError
 from ctrlgen.flows.drawing import Opening, drawing
+from ctrlgen.flows.fast_forward import FastForward, fast_forward_loop
 from ctrlgen.flows.prompts import Batch, prepare
 from ctrlgen.flows.results import Reading, Result, Step, Trace, read_prompt
 from ctrlgen.flows.streaming import Pieces, iterate
@@ -53,6 +54,7 @@ def generate(
     vocabulary: Vocabulary | None = None,
     steer: Sequence[Steerer] | None = None,
     brake: Brake | None = None,
+    fast_forward: bool | str = False,
     **options: Any,
 ) -> Any:
     """Generate a text for each prompt, within the constraint.
@@ -69,9 +71,11 @@ def generate(
         stream: called with pieces of text as they come, whole characters only; True prints them. One prompt only.
         trace: measure each step, which costs two more passes over the logits.
         vocabulary: instead of ``Vocabulary.from_tokenizer(tokenizer, model=model)``.
-        brake: leaves free text early: see ``docs/phases.md``.
         steer: steerers, which change the distribution over the allowed tokens: see ``docs/steering.md``.
         brake: leaves free text early (``docs/phases.md``).
+        fast_forward: True appends what the constraint leaves no choice about, as the tokenizer spells it, without
+            asking the model; "verify" asks it about all of that in one forward pass, and changes nothing but the
+            time (``docs/fast_forward.md``).
         options: anything that ``model.generate`` takes: ``do_sample``, ``temperature``, ``top_k``, ``top_p``,
             ``num_beams``, ``num_return_sequences``, ``assistant_model``, ``logits_processor`` ... Decoding is greedy
             unless ``do_sample`` says otherwise or an option that only sampling has is given. Processors in
@@ -97,7 +101,13 @@ def generate(
     compiled = compile_each(controls, vocabulary)
     check_budget(compiled, [0 if one is None else one.start for one in compiled], max_new_tokens)
     streamer = _streamer(stream, vocabulary, batch, options)
-    call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steerers, brake)
+    forward = None
+    if fast_forward is not False:
+        controlled = {"steer": bool(steerers), "brake": brake is not None, "beams": _beams(options) > 1}
+        forward = fast_forward_loop(
+            fast_forward, compiled, (vocabulary, tokenizer), max_new_tokens, controlled, options
+        )
+    call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steerers, brake, forward)
     output, reading = _decode(model, call, options)
     sequences = output.sequences[:, 1 if model.config.is_encoder_decoder else batch.ids.shape[1] :].tolist()
     beams = None if (indices := getattr(output, "beam_indices", None)) is None else indices.tolist()
@@ -145,6 +155,7 @@ class _Call(NamedTuple):
     trace: bool
     steer: Sequence[Steerer]
     brake: Brake | None
+    forward: FastForward | None
 
 
 def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Reading]:
@@ -156,9 +167,12 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
     constrained = any(one is not None for one in call.compiled)
     left: list[Left] = []
     opening = Opening(call.brake, left.append)
-    if constrained or call.steer:
+    if call.forward is not None:
+        processors.append(call.forward.masking)
+        options["custom_generate"] = call.forward.streaming(call.streamer, measure=call.trace)
+    elif constrained or call.steer:
         processors.append(_processor(call, measured.append if call.trace else None, opening))
-    if _leaves(call, options):
+    if call.forward is None and _leaves(call, options):
         options["custom_generate"] = drawing(opening, call.streamer)
     if constrained:
         options.setdefault("eos_token_id", list(ends))
@@ -177,7 +191,8 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
         )
     seconds = time.perf_counter() - begun
     trace = measured if call.trace else None
-    return output, Reading(call.vocabulary, set(ends), pad, trace, seconds, beams, left, call.max_new_tokens)
+    traced = None if call.forward is None or not call.trace else call.forward.trace
+    return output, Reading(call.vocabulary, set(ends), pad, trace, seconds, beams, left, call.max_new_tokens, traced)
 
 
 def _leaves(call: _Call, options: dict[str, Any]) -> bool:

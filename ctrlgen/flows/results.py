@@ -14,7 +14,7 @@ from ctrlgen.phases import replayed
 from ctrlgen.rows import ENDED, FREE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from ctrlgen.phases import Left
     from ctrlgen.processor import Measurement
@@ -45,6 +45,10 @@ class Trace:
     """The time in ``model.generate``."""
     steering_seconds: float = 0.0
     """All the time in steerers."""
+    forced: int = 0
+    """With ``fast_forward``, tokens of this text that took no forward pass of their own."""
+    passes: int | None = None
+    """With ``fast_forward``, forward passes until this text was done, the one over the prompt included."""
 
     @property
     def mask_share(self) -> float:
@@ -95,6 +99,8 @@ class Reading(NamedTuple):
     """Free texts that were left by decision."""
     budget: int | None = None
     """``max_new_tokens``, where it ends texts in time."""
+    traced: Callable[[int, int, float], Trace] | None = None
+    """For a decoding loop that traces by itself: from a row, the number of its ids and the seconds it all took."""
 
 
 def read_prompt(
@@ -166,6 +172,8 @@ def _trimmed(row: Sequence[int], reading: Reading) -> tuple[int, ...]:
 def _trace(
     reading: Reading, ids: Sequence[int], constraint: Constraint | None, row: int, beam: Sequence[int] | None
 ) -> Trace | None:
+    if reading.traced is not None:
+        return reading.traced(row, len(ids), reading.seconds)
     if reading.measured is None:
         return None
     # of several calls at one length, the last is the one that counted: those before were drafts
