@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint as Constraint
     from ctrlgen.constraint import Specification as Specification
     from ctrlgen.constraints.choice import Choice as Choice
+    from ctrlgen.constraints.copy import Copy as Copy
+    from ctrlgen.constraints.copy import Span as Span
     from ctrlgen.constraints.dispatch import Dispatch as Dispatch
     from ctrlgen.constraints.free import EOS as EOS
     from ctrlgen.constraints.free import Free as Free
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ctrlgen.constraints.json_schema import JsonSchema as JsonSchema
     from ctrlgen.constraints.package_names import PackageNames as PackageNames
     from ctrlgen.constraints.parts import Parts as Parts
+    from ctrlgen.constraints.quote import Quote as Quote
     from ctrlgen.constraints.regex import Regex as Regex
     from ctrlgen.constraints.thinking import Thinking as Thinking
     from ctrlgen.engine.batch import MaskEngine as MaskEngine
@@ -79,6 +82,7 @@ _HOME = {
     "ContextAware": "steering.contexts",
     "Contrastive": "steering.contrastive",
     "ControlProcessor": "processor",
+    "Copy": "constraints.copy",
     "CtrlgenError": "errors",
     "DEAD": "constraint",
     "DExperts": "steering.experts",
@@ -103,6 +107,7 @@ _HOME = {
     "PackageGuard": "guard.package_guard",
     "PackageNames": "constraints.package_names",
     "Parts": "constraints.parts",
+    "Quote": "constraints.quote",
     "Regex": "constraints.regex",
     "RegexError": "errors",
     "Result": "flows.generate",
@@ -110,6 +115,7 @@ _HOME = {
     "Source": "steering.source",
     "Specification": "constraint",
     "SpecificationError": "errors",
+    "Span": "constraints.copy",
     "Steerer": "steering.protocol",
     "Thinking": "constraints.thinking",
     "Token": "constraints.free",

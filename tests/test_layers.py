@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
     {"errors", "models", "resources"},
     {"vocabulary", "tokenizer", "trie", "cache", "tensors", "probes"},
-    {"automaton", "automaton_kernel", "minimal_kernel", "words"},
+    {"automaton", "automaton_kernel", "minimal_kernel", "words", "spans", "span_kernel"},
     {"constraint"},
     {"engine"},
     {"grammars"},

@@ -2,7 +2,8 @@
 
 # node kinds, nodes[:, 0]
 UNBUILT, BYTES, CALL, FORK, END, ENTER, RETURN, BEGIN_NAME, NAME = 0, 1, 2, 3, 4, 5, 6, 7, 8
-ITEM, BEGIN_OBJECT, BEGIN_ARRAY, AFTER_MEMBER, AFTER_ITEM = 9, 10, 11, 12, 13  # from AFTER_MEMBER on: keep the frame
+ITEM, BEGIN_OBJECT, BEGIN_ARRAY, ENTER_SPAN = 9, 10, 11, 12
+AFTER_MEMBER, AFTER_ITEM = 13, 14  # from AFTER_MEMBER on: keep the frame
 # columns of trie nodes
 BYTE, AFTER, LO, HI, DENSE, DEPTH = 0, 1, 2, 3, 4, 5
 # columns of lexicon states
@@ -23,3 +24,5 @@ UNKNOWN = -2
 LETTERS, LEAVE = 256, 1 << 40
 # ENDINGS: this many or more
 ENDLESS = 1 << 30
+# states of the parts of texts (kernel_spans) have numbers from here on, so that they are told from those of the lexicon
+SPAN = 1 << 40

@@ -22,6 +22,7 @@ from ctrlgen.engine.columns import (
     REST,
     REST_HI,
     REST_LO,
+    SPAN,
     UNBUILT,
     UNKNOWN,
     UNLIMITED,
@@ -30,6 +31,7 @@ from ctrlgen.engine.kernel_moves import class_ways, left_by, limits, settle, slo
 from ctrlgen.engine.kernel_names import left_beyond, narrow
 from ctrlgen.engine.kernel_objects import fitting, slot_fits
 from ctrlgen.engine.kernel_records import ANONYMOUS, FLAGS, OTHERS
+from ctrlgen.engine.kernel_spans import fill_span, may_leave
 from ctrlgen.engine.kernel_table import (
     CHILDREN,
     COUNTED_ROW_OF,
@@ -440,7 +442,17 @@ def fill(table, symbol, stack, row, patching, work):
             return request(NEED_ROOM, ZERO)
         if steps > EPSILON_LIMIT:
             return request(TOO_DEEP, ZERO)
-        if s < 0:
+        if s < 0 and ~s >= SPAN:
+            if may_leave(table, ~s, k):
+                if k != 0:
+                    back, parent = left_by(nodes, frames, k)
+                    top = push_settled(table, work, top, v, back, parent)
+                    if top < 0:
+                        return top
+                elif v == 0:
+                    may_end = ONE
+            top = fill_span(table, v, ~s, k, row, work, top)
+        elif s < 0:
             g = ~s
             if states[g, FINAL] == 1:
                 if k != 0:

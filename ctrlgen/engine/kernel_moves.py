@@ -16,6 +16,7 @@ from ctrlgen.engine.columns import (
     CLASSES,
     END,
     ENTER,
+    ENTER_SPAN,
     FORK,
     ITEM,
     ITEMS,
@@ -23,6 +24,7 @@ from ctrlgen.engine.columns import (
     PLACES,
     RETURN,
     SLOTS,
+    SPAN,
     WAYS,
     WAYS_END,
 )
@@ -47,6 +49,7 @@ from ctrlgen.engine.kernel_table import (
     OBJECTS,
     RECORDS,
     SLOT_TABLE,
+    SPANS,
     STATES,
     TOO_DEEP,
     WAY_TABLE,
@@ -71,7 +74,11 @@ def settle(table, s, k):
     nodes, frames, states = grid64(table, NODES), grid64(table, FRAMES), grid32(table, STATES)
     for _ in range(100_000):
         if s < 0:
-            if states[~s, LEAF] == 0:
+            if ~s >= SPAN:
+                line = grid32(table, SPANS)[~s - SPAN]
+                if line[0] < line[1] or line[2] == 0:
+                    return s, k, ZERO
+            elif states[~s, LEAF] == 0:
                 return s, k, ZERO
             s, k = left_by(nodes, frames, k)
             continue
@@ -116,6 +123,9 @@ def settle(table, s, k):
             a, count = nodes[s, 1], frames[k, 2]
             most = arrays[a, ARRAY_MOST]
             s = gate(nodes, s, count >= arrays[a, ARRAY_LEAST], most < 0 or count < most)
+        elif kind == ENTER_SPAN:
+            k = push_frame(table, nodes[s, 2], k, nodes[s, 3], nodes[s, 4], ZERO, ZERO)
+            s = ~(SPAN + nodes[s, 1])
         else:
             return s, k, ZERO
         if k < 0:

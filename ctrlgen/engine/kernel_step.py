@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctrlgen.engine.columns import BOUNDARY, BYTES, END, FINAL, FORK, LETTERS, NAME, UNBUILT
+from ctrlgen.engine.columns import BOUNDARY, BYTES, END, FINAL, FORK, LETTERS, NAME, SPAN, UNBUILT
 from ctrlgen.engine.kernel_moves import class_ways, left_by, limits, settle, slot_ways, valued
 from ctrlgen.engine.kernel_objects import A_SLOT, AN_OTHER, GOES_ON, name_step
+from ctrlgen.engine.kernel_spans import may_leave, span_step
 from ctrlgen.engine.kernel_table import (
     EDGES,
     EPSILON_LIMIT,
@@ -90,6 +91,22 @@ def read(table, s, k, byte, after, m, work):
             return request(NEED_ROOM, ZERO)
         if s < 0:
             g = ~s
+            if g >= SPAN:
+                if k != 0 and may_leave(table, g, k):
+                    back, parent = left_by(nodes, frames, k)
+                    back, parent, code = settle(table, back, parent)
+                    if code < 0:
+                        return code
+                    work[top, 0], work[top, 1] = back, parent
+                    top += 1
+                s, k, code = span_step(table, g, k, byte)
+                if code < 0:
+                    return code
+                if code == 0:
+                    m = add_settled(table, after, m, s, k)
+                if m < 0:
+                    return m
+                continue
             if states[g, FINAL] == 1 and k != 0:
                 back, parent = left_by(nodes, frames, k)
                 back, parent, code = settle(table, back, parent)
@@ -214,7 +231,8 @@ def accepts(table, symbol, stack, work):
         if code < 0:
             return code
         if s < 0:
-            if states[~s, FINAL] == 0:
+            ends = may_leave(table, ~s, k) if ~s >= SPAN else states[~s, FINAL] == 1
+            if not ends:
                 continue
             if k == 0:
                 return ONE

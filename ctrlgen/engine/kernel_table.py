@@ -85,6 +85,8 @@ COLUMNS = (
     ("arrays", 5, np.int64),
     ("items", 0, np.int64),
     ("letters", 0, np.uint8),
+    ("spans", 6, np.int32),
+    ("span_edges", 2, np.int32),
 )
 
 
@@ -152,6 +154,7 @@ COUNTED_ROW_OF, RESTS = 8, 9
 NODES, EDGES, FRAMES, BUCKETS, SIZES, PAIRS, PAIR_BUCKETS = 10, 11, 12, 13, 14, 15, 16
 RECORDS, RECORD_BUCKETS, OBJECTS, SLOT_TABLE, WAY_TABLE, NAME_TABLE, CLASS_TABLE = 17, 18, 19, 20, 21, 22, 23
 ARRAYS, ITEM_TABLE = 24, 25
+SPANS, SPAN_EDGES = 27, 28
 
 
 @inner

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 FEW = 2048
 """A fork with no more tokens than this is followed token by token, not branch by branch."""
+FEW_OF_A_SPAN = 16
+"""The tokens within a part of a text are followed one by one where they are no more than this."""
 KEPT = 64
 """Of a vocabulary: grouped tokens of so many states of automata, two bytes for each id."""
 KEPT_NAMES = 16
@@ -84,7 +86,9 @@ class Landings:
                 todo.append(self._settled(s, k))
                 continue
             row, _ = self._machine._row(s, k)
-            if s < 0:
+            if ~s >= kinds.SPAN:
+                row = self._add_span(s, k, row, groups, todo)
+            elif s < 0:
                 group, distances, grouped = self._inside(~s, k, row)
                 groups.append((group, distances))
                 row = self._others(s, k, row, grouped)
@@ -108,6 +112,34 @@ class Landings:
         if (nearer := self._machine._witness.first_token(s, k)) >= 0:
             row[nearer >> 5] |= np.uint32(1 << (nearer & 31))
         return row
+
+    def _add_span(
+        self, s: int, k: int, row: NDArray[np.uint32], groups: list[Groups], todo: list[tuple[int, int]]
+    ) -> NDArray[np.uint32]:
+        """Add the tokens of a part of a text by the bytes that are left of it; what to look at one by one.
+
+        Where the part may end here, what follows it is put on todo.
+        """
+        from ctrlgen.engine.kernel_spans import MOST_LEFT, land_span
+
+        spans, number = self._network.spans_at(~s)
+        back, parent, least, most = self._network.frames[k, :4].tolist()
+        after, least = self._settled(back, parent), max(least, 0)
+        if spans.may_end(number) and not least and after != (0, 0):
+            todo.append(after)
+            row = row & ~self._machine._row(*after)[0]
+        if np.bitwise_count(row).sum() <= FEW_OF_A_SPAN:
+            return row
+        group = np.zeros(32 * len(row), np.uint16)
+        trie, tokens, children = self._lexicon.arrays[:3]
+        left = spans.bytes_left(least)
+        largest = land_span(trie, tokens, children, spans.states, spans.edges, left, number, least, most, group)
+        size = min(1 + largest, MOST_LEFT)
+        distances = self._left(*after) + np.arange(size + 1)
+        distances[size] = distances[0] + 1 + largest
+        groups.append((group, distances))
+        grouped = np.packbits(group > 0, bitorder="little").view(np.uint32)
+        return self._others(s, k, row, grouped)
 
     def _add_name(self, s: int, n: int, row: NDArray[np.uint32], groups: list[Groups], alone: dict[int, int]) -> None:
         """Add the tokens of the name of frame n, which need not be a declared one.

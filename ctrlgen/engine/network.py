@@ -10,6 +10,7 @@ text share their rows. Each node knows how many bytes a short way to END takes.
     strings(texts, then)          reads one of texts
     branches(ways)                reads one of several texts, each going on in its own way
     lexeme(automaton, then)       reads a string of the automaton; least and most count its characters
+    part(spans, then)             reads a part of a text; least and most count its units
     call(rule, then)              reads what rule reads, then goes on
     fork(nodes)                   any of nodes
     rule(cost), define(rule, n)   a node to be built later, for recursion
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ctrlgen.automaton import Automaton
     from ctrlgen.engine.containers import Between, Members
     from ctrlgen.engine.lexicon import Lexicon
+    from ctrlgen.spans import Spans
 
 END, RETURN, NAME, ITEM = range(4)
 
@@ -79,6 +81,9 @@ class Network:
         self._records, self._record_buckets = np.zeros(2048, np.int64), np.zeros(256, np.int64)
         self._sizes = np.array([1, 1, 1, 0], np.int64)
         self.containers = Containers(self._moved)
+        self._span_states = Growing(self._moved, 6, np.int32, 1)
+        self._span_edges = Growing(self._moved, 2, np.int32, 1)
+        self._spans: list[tuple[int, Spans]] = []  # the first state of each
         self._known: dict[Any, int] = {}
         self.atoms: set[int] = set()
         self.phases: dict[int, Phase] = {}
@@ -87,8 +92,8 @@ class Network:
         self._cheapest: list[int] = []  # the node or edge on the shortest way
         self.complete = True
         self._arrays: tuple[NDArray[Any], ...] | None = None
-        self._table, self._stale = np.zeros((27, 3), np.int64), True
-        self._placed: list[NDArray[Any] | None] = [None] * 17  # the arrays whose addresses the table has
+        self._table, self._stale = np.zeros((29, 3), np.int64), True
+        self._placed: list[NDArray[Any] | None] = [None] * 19  # the arrays whose addresses the table has
         self._lexicon_table: NDArray[np.int64] | None = None
         for kind, cost in ((kinds.END, 0), (kinds.RETURN, 0), (kinds.BEGIN_NAME, FAR), (kinds.ITEM, FAR)):
             self._new(kind, cost)
@@ -108,6 +113,8 @@ class Network:
                 self._records,
                 self._record_buckets,
                 *self.containers.arrays,
+                self._span_states.array,
+                self._span_edges.array,
             )
         return self._arrays
 
@@ -235,6 +242,28 @@ class Network:
             cost = self.lexicon.shortest[start] + least + self.cost[then]
             node = self._known[key] = self._new(kinds.ENTER, cost, start, then, least, -1 if most is None else most)
         return node
+
+    def part(self, spans: Spans, then: int, *, least: int = 1, most: int | None = None) -> int:
+        """Reads a part of a text, of at least ``least`` (1 or more) and at most ``most`` units, which there must be."""
+        first = next((first for first, known in self._spans if known is spans), None)
+        if first is None:
+            first, edge = self._span_states.n, self._span_edges.n
+            self._span_states.extend(spans.states + np.array([edge, edge, 0, 0, 0, 0], np.int32))
+            self._span_edges.extend(spans.edges + np.array([0, first], np.int32))
+            self._spans.append((first, spans))
+        least, most = least - spans.begun, -1 if most is None else most - spans.begun
+        self.complete = self.complete and bool(self.lexicon.has_byte[spans.bytes_used].all())
+        key = (kinds.ENTER_SPAN, first, then, least, most)
+        node = self._known.get(key)
+        if node is None:
+            cost = len(spans.ending(spans.start, least)) + self.cost[then]
+            node = self._known[key] = self._new(kinds.ENTER_SPAN, cost, first + spans.start, then, least, most)
+        return node
+
+    def spans_at(self, state: int) -> tuple[Spans, int]:
+        """The parts of which ``state`` (SPAN and more) is a state, and its number there."""
+        first, spans = next(one for one in reversed(self._spans) if one[0] <= state - kinds.SPAN)
+        return spans, state - kinds.SPAN - first
 
     def call(self, rule: int, then: int) -> int:
         """Reads what ``rule`` reads up to END, then goes on at ``then``."""

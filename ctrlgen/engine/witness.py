@@ -200,6 +200,10 @@ class Witness:
         lexicon, frame = self.lexicon, self.network.frames[stack].tolist()
         kept = self.network.kind(frame[0]) >= kinds.AFTER_MEMBER
         least = 0 if kept else frame[2]
+        if state >= kinds.SPAN:
+            spans, number = self.network.spans_at(state)
+            out += spans.ending(number, max(least, 0))
+            return frame[0], (stack if kept else frame[1])
         while True:
             if least > 0 and lexicon.boundary(state):
                 # characters still needed: the cheapest is any byte that is a character of its own

@@ -158,7 +158,7 @@ class Branches:
         if isinstance(case, Object):
             return not any(self._safely(case.declared(name)) == () for name in case.required)
         if isinstance(case, String) and case.values is None:
-            return not case.automaton("all").is_empty
+            return case.quote is not None or not case.automaton("all").is_empty
         if isinstance(case, Array) and case.rules:
             return not any(self._safely(case.goal(i)) == () for i in range(min(case.least, case.places + 1)))
         return isinstance(case, Null | Boolean | Number | String | Array)

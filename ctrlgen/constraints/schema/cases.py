@@ -45,7 +45,7 @@ _KINDS = ("null", "boolean", "number", "string", "array", "object")
 
 _ABOUT = {
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "string": ("minLength", "maxLength", "pattern", "format"),
+    "string": ("minLength", "maxLength", "pattern", "format", "x-quote"),
     "array": ("item rule", "minItems", "maxItems", "contains", "uniqueItems"),
     "object": ("members", "required", "minProperties", "maxProperties", "propertyNames", "dependentRequired"),
 }
@@ -264,7 +264,7 @@ def number(facts: Facts, *, whole: bool | None) -> Number | None:
 
 def string(facts: Facts) -> String | None:
     """The strings that the facts allow."""
-    languages = frozenset((True, kind, facts[kind]) for kind in ("pattern", "format") if kind in facts)
+    languages = frozenset((True, kind, facts[kind]) for kind in ("pattern", "format", "x-quote") if kind in facts)
     least, most = facts.get("minLength", 0), facts.get("maxLength")
     return None if most is not None and least > most else String(languages, least, most)
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ctrlgen.automaton import Automaton
+from ctrlgen.constraints.schema import quotes
 from ctrlgen.constraints.schema.cases import CaseTable
 from ctrlgen.constraints.schema.covering import object_cost
 from ctrlgen.constraints.schema.distinct import MAX_VALUES, DistinctItems, DistinctStrings, Domain
@@ -188,6 +189,8 @@ class Costs:
             return min(map(len, self.strings(case)), default=None)
         if case.plain:
             return case.least + 2
+        if case.quote is not None:
+            return quotes.length(case.quote, self.ascii)
         if not self.ascii and (length := _FORMAT_LENGTHS.get(case)) is not None:
             return length
         return _string_cost(case, self.ascii)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ctrlgen.constraints.schema.quotes import is_quote
+
 Json = Any
 Form = tuple[Callable[[Json], bool], str]
 """A test, and what it expects in words."""
@@ -96,6 +98,7 @@ FORMS: dict[str, Form] = {
     "maxLength": _COUNT,
     "pattern": (_is_string, "a regular expression"),
     "format": _STRING,
+    "x-quote": (is_quote, "what cg.Quote makes: context, and unit, least, most"),
     "prefixItems": _SCHEMAS,
     "items": (lambda value: is_schema(value) or (isinstance(value, list) and all(map(is_schema, value))), "a schema"),
     "additionalItems": _SCHEMA,

@@ -9,6 +9,8 @@ from ctrlgen.constraints.schema.facts import Contains, ItemRule, Listed, MemberR
 from ctrlgen.constraints.schema.formats import ANNOTATION_FORMATS, FORMAT_NAMES
 from ctrlgen.constraints.schema.forms import FORMS, are_names
 from ctrlgen.constraints.schema.patterns import pattern_automaton
+from ctrlgen.constraints.schema.quotes import copy_of, quote_text
+from ctrlgen.errors import InputError, SchemaError, UnsatisfiableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,6 +158,15 @@ def _format(reader: Reader, facts: Facts, schema: Schema, pointer: str) -> None:
         reader.note(pointer, "format", "annotation", ANNOTATION_FORMATS.get(name, f"{name!r} is no standard format"))
 
 
+def _quote(reader: Reader, facts: Facts, schema: Schema, pointer: str) -> None:
+    text = quote_text(schema["x-quote"])
+    try:
+        copy_of(text)
+    except (InputError, UnsatisfiableError) as error:
+        raise SchemaError(str(error), pointer=pointer, keyword="x-quote") from None
+    facts["x-quote"] = text
+
+
 # arrays
 
 
@@ -278,6 +289,7 @@ READERS: dict[str, Callable[[Reader, Facts, Schema, str], None]] = {
     "maxLength": _most("maxLength"),
     "pattern": _pattern,
     "format": _format,
+    "x-quote": _quote,
     "prefixItems": _items,
     "items": _items,
     "additionalItems": _additional_items,

@@ -234,3 +234,5 @@ def _strings(facts: Facts) -> Iterator[Case]:
         yield String(frozenset(((False, "pattern", facts["pattern"]),)))
     if "format" in facts:
         yield String(frozenset(((False, "format", facts["format"]),)))
+    if "x-quote" in facts:
+        yield String(frozenset(((False, "x-quote", facts["x-quote"]),)))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ctrlgen.automaton import Automaton
-from ctrlgen.constraints.schema.plans import ArrayPlan, Lexeme, ObjectPlan, Texts
+from ctrlgen.constraints.schema.plans import ArrayPlan, Lexeme, ObjectPlan, Quoted, Texts
+from ctrlgen.constraints.schema.quotes import copy_of
 from ctrlgen.engine.containers import Between, Members, Others, Slot
 from ctrlgen.engine.network import END, ITEM, NAME, RETURN
 from ctrlgen.grammars.lowering import json_body
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ctrlgen.constraints.schema.plans import ItemStates, Language, Other, Plan
     from ctrlgen.engine.containers import Way
     from ctrlgen.engine.network import Network
+    from ctrlgen.spans import Coding
 
 Whitespace = Literal["compact", "line", "pretty"]
 KeyOrder = Literal["declared", "any"]
@@ -91,6 +93,10 @@ class _Builder:
         if isinstance(plan, Lexeme):
             inside = network.lexeme(plan.automaton, END, least=plan.least, most=plan.most)
             return network.literal(b'"', inside) if plan.text else inside
+        if isinstance(plan, Quoted):
+            coding: Coding = "ascii json" if self.ensure_ascii else "json"
+            inside = copy_of(plan.text).build_before(network, network.literal(b'"', END), coding)
+            return network.literal(b'"', inside)
         node = self._containers.get(plan)
         if node is None:
             build = self._array if isinstance(plan, ArrayPlan) else self._object

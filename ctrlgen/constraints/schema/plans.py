@@ -51,6 +51,13 @@ class Lexeme:
     most: int | None = None
 
 
+@dataclass(frozen=True)
+class Quoted:
+    """A string that is a part of a text; ``quotes.copy_of`` says what ``text`` means."""
+
+    text: str
+
+
 class ItemStates(Protocol):
     """The states of an array whose items depend on those before them."""
 
@@ -143,7 +150,7 @@ class ObjectPlan:
     cost: int
 
 
-Plan = Texts | Lexeme | ArrayPlan | ObjectPlan
+Plan = Texts | Lexeme | Quoted | ArrayPlan | ObjectPlan
 
 
 class Language:
@@ -217,7 +224,9 @@ class Language:
     def _number(self, case: Number) -> Lexeme:
         return Lexeme(case.automaton(self.costs.max_digits, self.costs.zeros), text=False)
 
-    def _string(self, case: String) -> Lexeme:
+    def _string(self, case: String) -> Lexeme | Quoted:
+        if case.quote is not None:
+            return Quoted(case.quote)
         automaton = self.costs.quoted(case)
         return Lexeme(automaton, True, case.least, case.most) if case.plain else Lexeme(automaton, True)
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from ctrlgen.automaton import Automaton
+from ctrlgen.constraints.schema import quotes
 from ctrlgen.constraints.schema.facts import any_content, content
 from ctrlgen.constraints.schema.lengthened import of_length
 from ctrlgen.constraints.schema.patterns import language
+from ctrlgen.errors import SchemaError
 from ctrlgen.grammars.lowering import json_body
 from ctrlgen.grammars.regex import compile_regex
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 MAX_COUNT = (1 << 31) - 1
 MAX_STATES = 60_000
 
-Language = tuple[bool, Literal["pattern", "format"], str]
+Language = tuple[bool, Literal["pattern", "format", "x-quote"], str]
 """Whether it must be met or must not, what it is, and how it is called."""
 
 
@@ -75,19 +77,41 @@ class String:
         if len(value) < self.least or (self.most is not None and len(value) > self.most) or value in self.excluded:
             return False
         text = content(value)
-        return all(language(kind, name, "all", met=sign).matches(text) is sign for sign, kind, name in self.languages)
+        return all(self._is_in(language, value, text) for language in self.languages)
+
+    @staticmethod
+    def _is_in(one: Language, value: str, text: bytes) -> bool:
+        sign, kind, name = one
+        if kind == quotes.KEYWORD:
+            return any(True for _ in quotes.copy_of(name).places(value)) is sign
+        return language(kind, name, "all", met=sign).matches(text) is sign
 
     @property
     def plain(self) -> bool:
         """Whether nothing but the length counts."""
         return not self.languages and not self.excluded and self.values is None
 
+    @property
+    def quote(self) -> str | None:
+        """What they are parts of (see ``quotes``), if nothing else counts."""
+        if len(self.languages) != 1 or self.least or self.most is not None or self.excluded:
+            return None
+        ((met, kind, name),) = self.languages
+        return name if met and kind == quotes.KEYWORD else None
+
     def automaton(self, escapes: Escapes) -> Automaton:
         """The content, when the values are not listed.
 
         Raises:
             ComplexityError: it takes too many states.
+            SchemaError: they are parts of a text.
         """
+        if any(kind == quotes.KEYWORD for _, kind, _ in self.languages):
+            raise SchemaError(
+                "a quote stands by itself: not with other keywords about strings, negated, in propertyNames, or as an "
+                "item of unique ones",
+                keyword=quotes.KEYWORD,
+            )
         return _automaton(self, escapes)
 
 
