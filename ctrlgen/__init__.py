@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from ctrlgen.flows.guarded import guarded as guarded
     from ctrlgen.flows.retrieve import retrieve as retrieve
     from ctrlgen.guard.package_guard import PackageGuard as PackageGuard
+    from ctrlgen.hmm.attribute import Attribute as Attribute
+    from ctrlgen.hmm.model import HMM as HMM
+    from ctrlgen.hmm.trace import Trace as Trace
     from ctrlgen.index.name_index import NameIndex as NameIndex
     from ctrlgen.index.token_index import TokenIndex as TokenIndex
     from ctrlgen.leaving import Brake as Brake
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
 _HOME = {
     "ACD": "steering.opposite",
     "Anchored": "steering.anchored",
+    "Attribute": "hmm.attribute",
     "Brake": "leaving",
     "BudgetError": "errors",
     "Choice": "constraints.choice",
@@ -96,6 +100,7 @@ _HOME = {
     "Free": "constraints.free",
     "Grammar": "constraints.grammar",
     "GrammarError": "errors",
+    "HMM": "hmm.model",
     "InputError": "errors",
     "JsonSchema": "constraints.json_schema",
     "Leaving": "leaving",
@@ -120,6 +125,7 @@ _HOME = {
     "Thinking": "constraints.thinking",
     "Token": "constraints.free",
     "TokenIndex": "index.token_index",
+    "Trace": "hmm.trace",
     "UnsatisfiableError": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",

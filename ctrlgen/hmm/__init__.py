@@ -15,6 +15,10 @@ fitting.py    the whole fit: resumable, in one process or many
 terms.py      what is wanted of a text, as a sum of products over its tokens
 lifted.py     constraints as automata over token classes
 lookahead.py  how the model expects a text to go on
+horizon.py    how much is to come
+attribute.py  attributes of texts, and their compositions
+guided.py     rows that are followed, and what they are worth
+trace.py      the steerer for attributes
 """
 
 from __future__ import annotations
@@ -23,12 +27,29 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ctrlgen.hmm.attribute import Attribute as Attribute
     from ctrlgen.hmm.fitting import Settings as Settings
     from ctrlgen.hmm.fitting import fit as fit
+    from ctrlgen.hmm.horizon import Finite as Finite
+    from ctrlgen.hmm.horizon import Geometric as Geometric
+    from ctrlgen.hmm.horizon import Stationary as Stationary
+    from ctrlgen.hmm.horizon import UntilEnd as UntilEnd
+    from ctrlgen.hmm.horizon import Window as Window
     from ctrlgen.hmm.model import HMM as HMM
     from ctrlgen.hmm.sampling import sample as sample
 
-_HOME = {"HMM": "model", "Settings": "fitting", "fit": "fitting", "sample": "sampling"}
+_HOME = {
+    "Attribute": "attribute",
+    "Finite": "horizon",
+    "Geometric": "horizon",
+    "HMM": "model",
+    "Settings": "fitting",
+    "Stationary": "horizon",
+    "UntilEnd": "horizon",
+    "Window": "horizon",
+    "fit": "fitting",
+    "sample": "sampling",
+}
 
 __all__ = sorted(_HOME)
 

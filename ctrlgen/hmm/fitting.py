@@ -27,6 +27,7 @@ from ctrlgen.hmm.em import Counts, Prior, count, maximised, no_counts
 from ctrlgen.hmm.emission import Dense
 from ctrlgen.hmm.model import HMM, log_likelihood, memory
 from ctrlgen.hmm.workers import Workers, workers
+from ctrlgen.tensors import read, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -251,14 +252,14 @@ def _facts(run: _Run) -> dict[str, Any]:
 
 
 def _save_checkpoint(path: Path, run: _Run, step: int, counts: Counts) -> None:
-    storage.write(path, "fit", counts._asdict(), _facts(run) | {"step": step})
+    write(path, "fit", counts._asdict(), _facts(run) | {"step": step})
 
 
 def _resumed(path: Path, run: _Run) -> tuple[int, HMM, Counts] | None:
     """What a run that was cut off left."""
     if not path.exists():
         return None
-    tensors, facts = storage.read(path, "fit")
+    tensors, facts = read(path, "fit")
     for name, value in _facts(run).items():
         if facts.get(name) != value:
             raise InputError(f"{path} is of a fit with other {name}: delete it to begin anew, or give the same again")

@@ -1,0 +1,107 @@
+"""TRACE: more of an attribute, by what a hidden Markov model expects of all that may follow (arXiv 2504.18535)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ctrlgen.errors import InputError
+from ctrlgen.hmm import guided
+from ctrlgen.hmm.attribute import Wanted
+from ctrlgen.hmm.guided import TOP, Followed, Guide
+from ctrlgen.hmm.horizon import Finite, Stationary, Window
+from ctrlgen.hmm.lifted import anything
+from ctrlgen.hmm.model import HMM
+from ctrlgen.steering.sourced import number
+
+if TYPE_CHECKING:
+    from ctrlgen.hmm.horizon import Horizon
+    from ctrlgen.steering.protocol import Moment, Prompts
+
+AHEAD = 20
+"""Tokens to come that are looked at, if nothing is said."""
+
+_LEAST = 1e-12  # beside what all tokens share, nothing is taken for less likely: the HMM never forbids a token
+
+
+class Trace:
+    """Prefer tokens after which the text is likely to have an attribute.
+
+    p(v) is in proportion to p_LM(v) sigmoid(a logit e(v)), with e(v) the probability of the attribute, expected over
+    all futures of the HMM, if v comes next (TRACE, equation 7; a = 1 multiplies with e itself). The tokens of the
+    prompt say where the HMM is, and are not part of the text that is judged.
+
+    Args:
+        hmm: of texts of the same tokens as the model's.
+        attribute: an Attribute, or several composed by ``&``, ``|`` and ``~``.
+        a: strength; 0 changes nothing.
+        tokens: of the whole text; short for ``horizon=Finite(tokens)``.
+        horizon: how much is to come: see ``ctrlgen.hmm.horizon``. By default the next 20 tokens, always.
+        top: how many of the likeliest tokens are looked at one by one; the others have the average of all. None looks
+            at all.
+
+    Raises:
+        InputError: arguments that do not fit together; a logistic attribute without a length or a reach.
+    """
+
+    name = "Trace"
+
+    def __init__(
+        self,
+        hmm: HMM,
+        attribute: Wanted,
+        *,
+        a: float = 1.0,
+        tokens: int | None = None,
+        horizon: Horizon | None = None,
+        top: int | None = TOP,
+    ) -> None:
+        if not isinstance(hmm, HMM) or not isinstance(attribute, Wanted):
+            raise InputError(f"Trace({hmm!r}, {attribute!r}): expected an HMM and an Attribute")
+        if tokens is not None and horizon is not None:
+            raise InputError("tokens= is short for horizon=Finite(tokens): give one of them")
+        if top is not None and (not isinstance(top, int) or top < 1):
+            raise InputError(f"top is {top!r}; expected a number of tokens, or None for all")
+        self.hmm, self.attribute, self.top = hmm, attribute, top
+        self.a = number("a", a, least=0)
+        if horizon is None:
+            horizon = Window(AHEAD) if tokens is None else Finite(tokens)
+        self.horizon: Horizon = horizon
+        total = getattr(self.horizon, "total", None)
+        # past the end of what was announced one more token is looked at
+        self._terms = attribute.terms(None if total is None else total + 1)
+        self._guides: dict[torch.device, Guide] = {}
+        self._guides[hmm.device] = self._made(hmm.device)
+
+    def init(self, prompts: Prompts) -> tuple[Any, ...]:
+        """Where the prompts leave the HMM."""
+        return tuple(guided.begin(self._guide(prompts.device), prompts))
+
+    def delta(self, state: tuple[Any, ...], moment: Moment) -> torch.Tensor:
+        """log sigmoid(a logit e(v)); with the stationary horizon, which knows no probabilities, a log e(v)."""
+        guide = self._guide(moment.log_p.device)
+        e, shared = guided.expected(guide, Followed(*state), moment, self.top)
+        log_e = e.double().clamp(min=_LEAST).log() + shared.double()
+        powers = isinstance(self.horizon, Stationary)
+        return (self.a * log_e if powers else tempered(log_e, self.a)).float()
+
+    def update(self, state: tuple[Any, ...], tokens: torch.Tensor, alive: torch.Tensor) -> tuple[Any, ...]:
+        """One more token in each row."""
+        return tuple(guided.move(self._guide(tokens.device), Followed(*state), tokens, alive))
+
+    def _guide(self, device: torch.device) -> Guide:
+        """The tables on a device; computed where they are first needed."""
+        if device not in self._guides:
+            self._guides[device] = self._made(device)
+        return self._guides[device]
+
+    def _made(self, device: torch.device) -> Guide:
+        hmm = self.hmm.to(device)
+        return guided.guide(hmm, self._terms, anything(hmm.width, hmm.eos), self.horizon)
+
+
+def tempered(log_e: torch.Tensor, a: float) -> torch.Tensor:
+    """float64: log sigmoid(a logit e), which is log e for a = 1."""
+    log_e = log_e.clamp(max=-_LEAST)
+    return torch.nn.functional.logsigmoid(a * (log_e - (-log_e.expm1()).log()))
