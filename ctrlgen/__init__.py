@@ -65,16 +65,24 @@ if TYPE_CHECKING:
     from ctrlgen.steering.contexts import ContextAware as ContextAware
     from ctrlgen.steering.contrastive import Contrastive as Contrastive
     from ctrlgen.steering.experts import DExperts as DExperts
+    from ctrlgen.steering.gedi import GeDi as GeDi
     from ctrlgen.steering.layerwise import DoLa as DoLa
     from ctrlgen.steering.layerwise import FocusTemperature as FocusTemperature
     from ctrlgen.steering.opposite import ACD as ACD
     from ctrlgen.steering.opposite import OppositePrompts as OppositePrompts
     from ctrlgen.steering.protocol import Steerer as Steerer
+    from ctrlgen.steering.reward import ARGS as ARGS
+    from ctrlgen.steering.reward import FUDGE as FUDGE
+    from ctrlgen.steering.reward import RAD as RAD
+    from ctrlgen.steering.reward_model import Scorer as Scorer
+    from ctrlgen.steering.rewards import RewardFunction as RewardFunction
+    from ctrlgen.steering.rewards import RewardModel as RewardModel
     from ctrlgen.steering.source import Source as Source
     from ctrlgen.vocabulary import Vocabulary as Vocabulary
 
 _HOME = {
     "ACD": "steering.opposite",
+    "ARGS": "steering.reward",
     "Anchored": "steering.anchored",
     "Attribute": "hmm.attribute",
     "Brake": "leaving",
@@ -96,8 +104,10 @@ _HOME = {
     "Draft": "flows.draft",
     "Drafted": "flows.draft",
     "EOS": "constraints.free",
+    "FUDGE": "steering.reward",
     "FocusTemperature": "steering.layerwise",
     "Free": "constraints.free",
+    "GeDi": "steering.gedi",
     "Grammar": "constraints.grammar",
     "GrammarError": "errors",
     "HMM": "hmm.model",
@@ -113,14 +123,18 @@ _HOME = {
     "PackageNames": "constraints.package_names",
     "Parts": "constraints.parts",
     "Quote": "constraints.quote",
+    "RAD": "steering.reward",
     "Regex": "constraints.regex",
     "RegexError": "errors",
     "Result": "flows.generate",
+    "RewardFunction": "steering.rewards",
+    "RewardModel": "steering.rewards",
     "SchemaError": "errors",
+    "Scorer": "steering.reward_model",
     "Source": "steering.source",
+    "Span": "constraints.copy",
     "Specification": "constraint",
     "SpecificationError": "errors",
-    "Span": "constraints.copy",
     "Steerer": "steering.protocol",
     "Thinking": "constraints.thinking",
     "Token": "constraints.free",

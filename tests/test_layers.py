@@ -29,7 +29,16 @@ LAYERS = (
 )
 """From left to right: a module imports from its own layer and from those before it."""
 
-TRANSFORMERS = ("vocabulary", "models*", "steering.source", "callers", "processor", "flows*", "testing*")
+TRANSFORMERS = (
+    "vocabulary",
+    "models*",
+    "steering.source",
+    "steering.reward_model",
+    "callers",
+    "processor",
+    "flows*",
+    "testing*",
+)
 """Modules that may import transformers."""
 
 HEAVY = (

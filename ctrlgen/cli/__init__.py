@@ -1,4 +1,4 @@
-"""The command line: ``ctrlgen generate | guard | check | report | fetch | index | hmm | acd | warmup``.
+"""The command line: ``ctrlgen generate | guard | check | report | fetch | index | hmm | acd | reward | warmup``.
 
 options.py    the options that say what a text must satisfy
 sources.py    files and standard input, with errors that show the place
@@ -14,6 +14,7 @@ index.py      catalogues as files
 item_files.py the items of a catalogue, from files of several formats
 hmm.py        hidden Markov models: sample, fit
 acd.py        opposite soft prompts, learnt from anchors
+reward.py     reward models, learnt from labelled texts
 
 Each command imports what is slow to import when it runs, so that ``--help`` comes at once.
 """
@@ -28,7 +29,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from ctrlgen.cli import acd, check, fetch, generate, guard, hmm, index, report
+from ctrlgen.cli import acd, check, fetch, generate, guard, hmm, index, report, reward
 from ctrlgen.errors import CtrlgenError
 
 INTERRUPTED = 130
@@ -117,6 +118,7 @@ for command in (generate.generate, guard.guard, check.check, report.report, fetc
 app.add_typer(index.commands, name="index")
 app.add_typer(hmm.commands, name="hmm")
 app.add_typer(acd.commands, name="acd")
+app.add_typer(reward.commands, name="reward")
 
 
 def main() -> None:

@@ -98,7 +98,8 @@ class Anchored(Sourced):
     def rewind(self, state: tuple[Any, ...], count: int) -> tuple[Any, ...]:
         """The books as they were after the step at which the first token to be forgotten was chosen."""
         *models, spent, debt = state
-        return (*super().rewind(tuple(models), count), spent[:, : spent.shape[1] - count + 1], debt)
+        back = tuple(one.rewind(each, count) for one, each in zip(self.sources, models, strict=True))
+        return (*back, spent[:, : spent.shape[1] - count + 1], debt)
 
     def warped(self, models: Sequence[Any], log_p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """float32[B, V] of the safe and of the risky model, restricted, warped and normalised."""

@@ -35,8 +35,8 @@ class Sourced:
         """One more token in each row."""
         return tuple(one.update(each, tokens, alive) for one, each in zip(self.sources, state, strict=True))
 
-    def rewind(self, state: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-        """``count`` tokens back."""
+    def rewind(self, state: tuple[Any, ...], count: int) -> tuple[Any, ...] | None:
+        """``count`` tokens back; None if that is lost."""
         return tuple(one.rewind(each, count) for one, each in zip(self.sources, state, strict=True))
 
     def log_ps(self, state: tuple[Any, ...], log_p: torch.Tensor) -> list[torch.Tensor]:

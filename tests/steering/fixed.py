@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ctrlgen.steering.following import begin
 from ctrlgen.steering.protocol import Prompts
-from ctrlgen.steering.source import Source
+from ctrlgen.steering.source import Reading, Source
 from ctrlgen.steering.steps import steered
 
 numbers = st.floats(-6, 6) | st.just(-math.inf)
@@ -24,7 +24,9 @@ class Fixed(Source):
         self.table = torch.as_tensor(table, dtype=torch.float32)
 
     def init(self, prompts):
-        return (self.table.expand(len(prompts.rows), -1),)
+        count = len(prompts.rows)
+        none = torch.zeros(count, 0, dtype=torch.int64)
+        return Reading(none, none, self.table.expand(count, -1), ())
 
     def update(self, state, tokens, alive):
         return state
@@ -33,7 +35,7 @@ class Fixed(Source):
         return state
 
     def logits(self, state, like):
-        return state[0]
+        return state[2]
 
 
 def drawn_rows(data, count, width, *, gaps=True):
