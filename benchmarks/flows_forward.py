@@ -82,7 +82,7 @@ def canonical(tokenizer, result):
 
 
 def forward_part(model, tokenizer, options):
-    found = forward(*models.load(None, dtype="float32"), 2 if options.quick else 24)
+    found = forward(*models.load(None, dtype="float32"), 2 if options.quick else 12)
     count, one, batch = found["orders"], found["one at a time"], found["in a batch"]
     print(f"\n{count} orders as JSON with long keys: passes and seconds, one at a time / in a batch")
     for name in one:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ctrlgen.constraints.quote import Quote as Quote
     from ctrlgen.constraints.regex import Regex as Regex
     from ctrlgen.constraints.thinking import Thinking as Thinking
+    from ctrlgen.constraints.tools.tool_calls import Call as Call
+    from ctrlgen.constraints.tools.tool_calls import Calls as Calls
+    from ctrlgen.constraints.tools.tool_calls import ToolCalls as ToolCalls
     from ctrlgen.engine.batch import MaskEngine as MaskEngine
     from ctrlgen.errors import BudgetError as BudgetError
     from ctrlgen.errors import ComplexityError as ComplexityError
@@ -87,6 +90,8 @@ _HOME = {
     "Attribute": "hmm.attribute",
     "Brake": "leaving",
     "BudgetError": "errors",
+    "Call": "constraints.tools.tool_calls",
+    "Calls": "constraints.tools.tool_calls",
     "Choice": "constraints.choice",
     "ClassifierFree": "steering.contexts",
     "ComplexityError": "errors",
@@ -140,6 +145,7 @@ _HOME = {
     "Token": "constraints.free",
     "TokenIndex": "index.token_index",
     "Trace": "hmm.trace",
+    "ToolCalls": "constraints.tools.tool_calls",
     "UnsatisfiableError": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",

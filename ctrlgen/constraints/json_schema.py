@@ -75,7 +75,7 @@ class JsonSchema(Combinable):
             raise InputError(f"key_order must be 'declared' or 'any', not {key_order!r}")
         model = None if isinstance(schema, dict | bool | str) else schema
         for name, value in (
-            ("text", canonical_text(schema if model is None else _schema_of(schema))),
+            ("text", canonical_text(schema if model is None else schema_of(schema))),
             ("whitespace", whitespace),
             ("max_digits", max_digits),
             ("strict", strict),
@@ -144,32 +144,32 @@ def schema_report(schema: object, *, strict: bool = True) -> list[Entry]:
     return report(canonical_text(schema), strict=strict)
 
 
-def _schema_of(model: object) -> object:
+def schema_of(model: object) -> object:
     """The schema that Pydantic gives for a type."""
     from pydantic.errors import PydanticUserError
 
     try:
-        return _closed(_adapter(model).json_schema())
+        return closed_schema(_adapter(model).json_schema())
     except (PydanticUserError, TypeError, NameError, AttributeError) as error:
         what = getattr(model, "__name__", None) or repr(model)
         raise SchemaError(f"Pydantic has no JSON Schema for {what}: {error}") from error
 
 
-def _closed(schema: Any) -> Any:
+def closed_schema(schema: Any) -> Any:
     """Objects with declared keys and no word on others have no others: the type would ignore them."""
     if isinstance(schema, list):
-        return [_closed(part) for part in schema]
+        return [closed_schema(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     # below these keywords stand values and names, not schemas
     kept = {"const", "enum", "default", "examples", "required"}
     named = {"properties", "$defs", "patternProperties"}
     closed = {
-        keyword: {name: _closed(inner) for name, inner in part.items()}
+        keyword: {name: closed_schema(inner) for name, inner in part.items()}
         if keyword in named
         else part
         if keyword in kept
-        else _closed(part)
+        else closed_schema(part)
         for keyword, part in schema.items()
     }
     if "properties" in closed and "additionalProperties" not in closed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctrlgen.constraints.free import EndOfText, Token
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from ctrlgen.constraints.free import Ending
     from ctrlgen.vocabulary import Vocabulary
@@ -23,11 +23,13 @@ class Marked:
 
     Args:
         text: the text.
-        marks: the character of each control token, by name and by id.
+        marks: the character of each control token in it, by name and by id.
+        special: the names of all control tokens there are; their text is text.
     """
 
     text: str
     marks: Mapping[str | int, str] = field(default_factory=dict)
+    special: Collection[str] = ()
 
     @classmethod
     def of(cls, ids: Iterable[int], left: Iterable[int], vocabulary: Vocabulary) -> Marked:
@@ -54,18 +56,28 @@ class Marked:
                 marks.setdefault(names.get(token, token), mark)
                 pieces += [run.decode(errors="replace"), mark]
                 run.clear()
-        return cls("".join([*pieces, run.decode(errors="replace"), _SWALLOWED * len(swallowed)]), marks)
+        return cls(
+            "".join([*pieces, run.decode(errors="replace"), _SWALLOWED * len(swallowed)]),
+            marks,
+            vocabulary.special.keys(),
+        )
 
     def find(self, end: Ending, start: int) -> tuple[int, int]:
         """Where something first begins and ends, from ``start`` on; (-1, -1) if nowhere."""
         if isinstance(end, EndOfText):
             wanted = _SWALLOWED
         elif isinstance(end, Token):
-            wanted = self.marks.get(end.name, str(end.name) if end.or_text else "")
+            wanted = self.written(end)
         else:
             wanted = end
         at = self.text.find(wanted, start) if wanted else -1
         return (at, at + len(wanted)) if at >= 0 else (-1, -1)
+
+    def written(self, token: Token) -> str:
+        """How a control token stands in the text; "" if it cannot."""
+        if token.name in self.marks:
+            return self.marks[token.name]
+        return str(token.name) if token.or_text and token.name not in self.special else ""
 
     def plain_until(self, start: int) -> int:
         """Where the next mark is, or the end."""

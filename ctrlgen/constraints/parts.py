@@ -186,7 +186,7 @@ def value_of(part: Any, text: str) -> Any:
 
 def _ends(part: Any, text: str) -> list[int]:
     """How many characters of a text the part can read, the most first."""
-    constraint, data = part.compile(_bytes()), text.encode()
+    constraint, data = part.compile(byte_vocabulary()), text.encode()
     state, places, size = constraint.start, [], 0
     for place, byte in enumerate(data):
         if byte & 0xC0 != 0x80:
@@ -204,7 +204,8 @@ def _ends(part: Any, text: str) -> list[int]:
 
 
 @lru_cache(1)
-def _bytes() -> Vocabulary:
+def byte_vocabulary() -> Vocabulary:
+    """One token for each byte, and an end."""
     from ctrlgen.vocabulary import Vocabulary
 
     return Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos=256)
