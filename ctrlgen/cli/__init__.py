@@ -13,6 +13,7 @@ fetch.py      models and kernels, made ready beforehand
 index.py      catalogues as files
 item_files.py the items of a catalogue, from files of several formats
 hmm.py        hidden Markov models: sample, fit
+attribute.py  attributes, from labelled texts
 acd.py        opposite soft prompts, learnt from anchors
 reward.py     reward models, learnt from labelled texts
 

@@ -1,4 +1,4 @@
-"""``ctrlgen hmm sample | fit | info``: hidden Markov models of what a language model says."""
+"""``ctrlgen hmm sample | fit | info | attribute``: hidden Markov models of what a language model says."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ctrlgen.cli import attribute
 from ctrlgen.errors import InputError
 
 if TYPE_CHECKING:
     from ctrlgen.hmm.fitting import Progress
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+commands.add_typer(attribute.commands, name="attribute")
 
 
 @commands.callback()

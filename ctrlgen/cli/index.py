@@ -76,7 +76,7 @@ def build(
 
     _check_target(out)
     kind = format_of(source) if form is None else _format(form)
-    tokenize, vocabulary = (None, None) if tokenizer is None else _tokenizer(tokenizer, eos, width)
+    tokenize, vocabulary = (None, None) if tokenizer is None else tokenizer_of(tokenizer, eos, width)
     with _bar() as progress:
         build_file(
             out,
@@ -139,7 +139,7 @@ def query(
         opened = open_index(file)
     else:
         header = read_header(file)
-        tokenize, vocabulary = _tokenizer(tokenizer, header.ends or None, header.width)
+        tokenize, vocabulary = tokenizer_of(tokenizer, header.ends or None, header.width)
         opened = open_index(file, vocabulary if header.ends else None)
         tokens = tokenize([" ".join(prefix)])[0] if prefix else []
     lo, hi = _below(opened, tokens)
@@ -218,7 +218,7 @@ def _check_target(out: Path) -> None:
                 raise InputError(f"{out} is there and no index: delete it, or choose another name")
 
 
-def _tokenizer(name: str, eos: Sequence[int] | None, width: int | None) -> tuple[Tokenize, Vocabulary]:
+def tokenizer_of(name: str, eos: Sequence[int] | None, width: int | None) -> tuple[Tokenize, Vocabulary]:
     """What cuts texts into tokens, and their vocabulary."""
     from tokenizers import Tokenizer
 

@@ -17,6 +17,7 @@ lifted.py     constraints as automata over token classes
 lookahead.py  how the model expects a text to go on
 horizon.py    how much is to come
 attribute.py  attributes of texts, and their compositions
+classifier.py attributes from labelled texts
 guided.py     rows that are followed, and what they are worth
 trace.py      the steerer for attributes
 """
