@@ -46,12 +46,14 @@ if TYPE_CHECKING:
     from ctrlgen.errors import SpecificationError as SpecificationError
     from ctrlgen.errors import UnsatisfiableError as UnsatisfiableError
     from ctrlgen.errors import VocabularyError as VocabularyError
+    from ctrlgen.flows.blockwise import best_of_blocks as best_of_blocks
     from ctrlgen.flows.draft import Draft as Draft
     from ctrlgen.flows.draft import Drafted as Drafted
     from ctrlgen.flows.draft import draft_then_constrain as draft_then_constrain
     from ctrlgen.flows.generate import Result as Result
     from ctrlgen.flows.generate import generate as generate
     from ctrlgen.flows.guarded import guarded as guarded
+    from ctrlgen.flows.rejection import sample_exactly as sample_exactly
     from ctrlgen.flows.retrieve import retrieve as retrieve
     from ctrlgen.guard.package_guard import PackageGuard as PackageGuard
     from ctrlgen.hmm.attribute import Attribute as Attribute
@@ -71,6 +73,9 @@ if TYPE_CHECKING:
     from ctrlgen.steering.gedi import GeDi as GeDi
     from ctrlgen.steering.layerwise import DoLa as DoLa
     from ctrlgen.steering.layerwise import FocusTemperature as FocusTemperature
+    from ctrlgen.steering.maximin import RMOD as RMOD
+    from ctrlgen.steering.mixture import MOD as MOD
+    from ctrlgen.steering.mixture import MPG as MPG
     from ctrlgen.steering.opposite import ACD as ACD
     from ctrlgen.steering.opposite import OppositePrompts as OppositePrompts
     from ctrlgen.steering.protocol import Steerer as Steerer
@@ -119,6 +124,8 @@ _HOME = {
     "InputError": "errors",
     "JsonSchema": "constraints.json_schema",
     "Leaving": "leaving",
+    "MOD": "steering.mixture",
+    "MPG": "steering.mixture",
     "MaskEngine": "engine.batch",
     "ModelError": "errors",
     "NameIndex": "index.name_index",
@@ -129,6 +136,7 @@ _HOME = {
     "Parts": "constraints.parts",
     "Quote": "constraints.quote",
     "RAD": "steering.reward",
+    "RMOD": "steering.maximin",
     "Regex": "constraints.regex",
     "RegexError": "errors",
     "Result": "flows.generate",
@@ -149,10 +157,12 @@ _HOME = {
     "UnsatisfiableError": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
+    "best_of_blocks": "flows.blockwise",
     "draft_then_constrain": "flows.draft",
     "generate": "flows.generate",
     "guarded": "flows.guarded",
     "retrieve": "flows.retrieve",
+    "sample_exactly": "flows.rejection",
 }
 
 __all__ = sorted(_HOME)

@@ -177,13 +177,13 @@ def _back(
 
 
 def _gathered(point: Point, index: torch.Tensor) -> Point:
-    ready = _select(point.ready, index)
-    return _point(ready) if point.done is point.ready else Point(ready, _select(point.done, index))
+    ready = selected(point.ready, index)
+    return _point(ready) if point.done is point.ready else Point(ready, selected(point.done, index))
 
 
-def _select(state: State, index: torch.Tensor) -> State:
+def selected(state: State, index: torch.Tensor) -> State:
     """Rows of every tensor, those in tuples within included."""
     return tuple(
-        _select(part, index) if isinstance(part, tuple) else part.index_select(0, index.to(part.device))
+        selected(part, index) if isinstance(part, tuple) else part.index_select(0, index.to(part.device))
         for part in state
     )
