@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ctrlgen.flows.retrieve import retrieve as retrieve
     from ctrlgen.guard.package_guard import PackageGuard as PackageGuard
     from ctrlgen.hmm.attribute import Attribute as Attribute
+    from ctrlgen.hmm.deco_g import DecoG as DecoG
     from ctrlgen.hmm.model import HMM as HMM
     from ctrlgen.hmm.trace import Trace as Trace
     from ctrlgen.index.name_index import NameIndex as NameIndex
@@ -109,6 +110,7 @@ _HOME = {
     "DEAD": "constraint",
     "DExperts": "steering.experts",
     "DeadEndError": "errors",
+    "DecoG": "hmm.deco_g",
     "Dispatch": "constraints.dispatch",
     "DoLa": "steering.layerwise",
     "Draft": "flows.draft",

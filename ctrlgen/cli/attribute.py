@@ -14,6 +14,7 @@ import typer
 from ctrlgen.errors import InputError
 
 _LONGEST = 1 << 24  # characters of a cell of a table
+_AT_ONCE = 500  # texts cut into tokens, so that no more of their other properties are in memory
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -48,15 +49,18 @@ def fit(
     from ctrlgen.hmm.classifier import examples, fit_attribute, pieces
 
     cut, vocabulary = tokenizer_of(str(models.default_model()) if tokenizer is None else tokenizer, None, width)
-    texts, labels, apart = [], [], []
     rows = list(_rows(table, text, label))
-    for (body, mark), ids in zip(rows, cut([body for body, _ in rows]), strict=True):
-        parts = [part for part in pieces(ids, tokens) if part]
-        texts += parts
-        labels += [mark == positive] * len(parts)
-        apart += [zlib.crc32(body.encode()) % 10 == 9] * len(parts)
-    if not any(labels):
-        raise InputError(f"no text of {table} has the label {positive!r}: see --positive")
+    if all(mark != positive for _, mark in rows):
+        seen = ", ".join(sorted({mark for _, mark in rows})[:5])
+        raise InputError(f"no text of {table} has the label {positive!r}, but {seen or 'none'}: see --positive")
+    texts, labels, apart = [], [], []
+    for first in range(0, len(rows), _AT_ONCE):
+        some = rows[first : first + _AT_ONCE]
+        for (body, mark), ids in zip(some, cut([body for body, _ in some]), strict=True):
+            parts = [part for part in pieces(ids, tokens) if part]
+            texts += parts
+            labels += [mark == positive] * len(parts)
+            apart += [zlib.crc32(body.encode()) % 10 == 9] * len(parts)
     import numpy as np
 
     made = fit_attribute(

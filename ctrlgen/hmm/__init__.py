@@ -20,6 +20,8 @@ attribute.py  attributes of texts, and their compositions
 classifier.py attributes from labelled texts
 guided.py     rows that are followed, and what they are worth
 trace.py      the steerer for attributes
+pruning.py    fewer states of a constraint
+deco_g.py     the steerer for constraints
 """
 
 from __future__ import annotations

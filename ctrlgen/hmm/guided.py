@@ -6,6 +6,7 @@ and the number of tokens. A prompt moves the hidden state and counts for nothing
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ctrlgen.hmm.model import HMM
     from ctrlgen.hmm.terms import Terms
     from ctrlgen.steering.protocol import Moment, Prompts
+
+_LEAST, _SMALL = 1e-280, 1e-25  # for double and for single precision, with room for what they are multiplied with
 
 TOP = 256
 """Likeliest tokens of a row that are looked at one by one."""
@@ -60,14 +63,25 @@ def guide(hmm: HMM, terms: Terms, lifted: Lifted, horizon: Horizon) -> Guide:
     if terms.weights.shape[1] < hmm.width:
         raise InputError(f"the attribute is for {terms.weights.shape[1]} tokens, the HMM for {hmm.width}: fit it anew")
     question = lookahead.ask(hmm, terms, lifted)
-    ahead = horizon.solve(question)
-    largest = ahead.tables.abs().amax(dim=(1, 2, 3))
-    if not bool((largest > torch.finfo(largest.dtype).tiny ** 0.8).all()):
+    return Guide(question, _solved(question, horizon))
+
+
+def _solved(question: Question, horizon: Horizon) -> Ahead:
+    """The tables, solved in double precision and kept in it where numbers are too small for less."""
+    exact = torch.complex128 if question.mass.is_complex() else torch.float64
+    transition = question.hmm.transition.double()
+    hmm = replace(question.hmm, transition=transition / transition.sum(1, keepdim=True))
+    ahead = horizon.solve(question._replace(hmm=hmm, mass=question.mass.to(exact), ending=question.ending.to(exact)))
+    largest = ahead.tables.abs().amax(dim=(1, 3))  # of each number of tokens to come, and each state of the automaton
+    some = largest[largest > 0]
+    budget = ahead.total is not None and len(largest) == 1  # nothing may follow the one token of a budget
+    if not bool((some > _LEAST).all()) or (not len(some) and not budget):
         raise InputError(
-            "what is wanted becomes too unlikely for this many tokens: use fewer, the stationary horizon, or "
-            "hmm.to(dtype=torch.float64)"
+            "what is wanted is too unlikely for numbers, or impossible for the HMM: let it look ahead over fewer "
+            "tokens, or take the stationary horizon"
         )
-    return Guide(question, ahead)
+    small = len(some) > 0 and bool((some < _SMALL).any())
+    return ahead if small else ahead._replace(tables=ahead.tables.to(question.mass.dtype))
 
 
 def begin(guide: Guide, prompts: Prompts) -> Followed:
