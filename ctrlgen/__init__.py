@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ctrlgen.errors import SpecificationError as SpecificationError
     from ctrlgen.errors import UnsatisfiableError as UnsatisfiableError
     from ctrlgen.errors import VocabularyError as VocabularyError
+    from ctrlgen.flows.arithmetic import arithmetic as arithmetic
     from ctrlgen.flows.blockwise import best_of_blocks as best_of_blocks
     from ctrlgen.flows.draft import Draft as Draft
     from ctrlgen.flows.draft import Drafted as Drafted
@@ -80,21 +81,29 @@ if TYPE_CHECKING:
     from ctrlgen.steering.opposite import ACD as ACD
     from ctrlgen.steering.opposite import OppositePrompts as OppositePrompts
     from ctrlgen.steering.protocol import Steerer as Steerer
+    from ctrlgen.steering.repetition import FSD as FSD
+    from ctrlgen.steering.repetition import Momentum as Momentum
+    from ctrlgen.steering.reranking import AdaDec as AdaDec
     from ctrlgen.steering.reward import ARGS as ARGS
     from ctrlgen.steering.reward import FUDGE as FUDGE
     from ctrlgen.steering.reward import RAD as RAD
     from ctrlgen.steering.reward_model import Scorer as Scorer
     from ctrlgen.steering.rewards import RewardFunction as RewardFunction
     from ctrlgen.steering.rewards import RewardModel as RewardModel
+    from ctrlgen.steering.simplex import BestOfK as BestOfK
+    from ctrlgen.steering.simplex import Bregman as Bregman
     from ctrlgen.steering.source import Source as Source
     from ctrlgen.vocabulary import Vocabulary as Vocabulary
 
 _HOME = {
     "ACD": "steering.opposite",
     "ARGS": "steering.reward",
+    "AdaDec": "steering.reranking",
     "Anchored": "steering.anchored",
     "Attribute": "hmm.attribute",
+    "BestOfK": "steering.simplex",
     "Brake": "leaving",
+    "Bregman": "steering.simplex",
     "BudgetError": "errors",
     "Call": "constraints.tools.tool_calls",
     "Calls": "constraints.tools.tool_calls",
@@ -116,6 +125,7 @@ _HOME = {
     "Draft": "flows.draft",
     "Drafted": "flows.draft",
     "EOS": "constraints.free",
+    "FSD": "steering.repetition",
     "FUDGE": "steering.reward",
     "FocusTemperature": "steering.layerwise",
     "Free": "constraints.free",
@@ -130,6 +140,7 @@ _HOME = {
     "MPG": "steering.mixture",
     "MaskEngine": "engine.batch",
     "ModelError": "errors",
+    "Momentum": "steering.repetition",
     "NameIndex": "index.name_index",
     "OppositePrompts": "steering.opposite",
     "PMI": "steering.contexts",
@@ -154,11 +165,12 @@ _HOME = {
     "Thinking": "constraints.thinking",
     "Token": "constraints.free",
     "TokenIndex": "index.token_index",
-    "Trace": "hmm.trace",
     "ToolCalls": "constraints.tools.tool_calls",
+    "Trace": "hmm.trace",
     "UnsatisfiableError": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
+    "arithmetic": "flows.arithmetic",
     "best_of_blocks": "flows.blockwise",
     "draft_then_constrain": "flows.draft",
     "generate": "flows.generate",
