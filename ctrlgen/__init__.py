@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ctrlgen.flows.generate import Result as Result
     from ctrlgen.flows.generate import generate as generate
     from ctrlgen.flows.guarded import guarded as guarded
+    from ctrlgen.flows.parallel_calls import call_in_parallel as call_in_parallel
     from ctrlgen.flows.rejection import sample_exactly as sample_exactly
     from ctrlgen.flows.retrieve import retrieve as retrieve
     from ctrlgen.guard.package_guard import PackageGuard as PackageGuard
@@ -172,6 +173,7 @@ _HOME = {
     "VocabularyError": "errors",
     "arithmetic": "flows.arithmetic",
     "best_of_blocks": "flows.blockwise",
+    "call_in_parallel": "flows.parallel_calls",
     "draft_then_constrain": "flows.draft",
     "generate": "flows.generate",
     "guarded": "flows.guarded",

@@ -65,7 +65,7 @@ class ToolCalls(_Compiled):
             least; "none" for text without calls; or the name of the tool that must be called.
         parallel: whether there may be several calls, or how many at most.
         python_types: whether ``dict``, ``float``, ``tuple``, ``any`` ... are names of types in the schemas.
-        whitespace, strict, key_order: as for ``JsonSchema``, for the arguments.
+        whitespace, strict, key_order, ensure_ascii: as for ``JsonSchema``, for the arguments.
 
     The value of a text is a ``Calls``: a list of ``Call(name, arguments)``, with the free text as ``text``.
 
@@ -81,6 +81,7 @@ class ToolCalls(_Compiled):
     whitespace: Whitespace
     strict: bool
     key_order: KeyOrder
+    ensure_ascii: bool
 
     def __init__(
         self,
@@ -93,6 +94,7 @@ class ToolCalls(_Compiled):
         whitespace: Whitespace = "line",
         strict: bool = True,
         key_order: KeyOrder = "declared",
+        ensure_ascii: bool = False,
     ) -> None:
         most = None if parallel is True else 1 if parallel is False else parallel
         if most is not None and (not isinstance(most, int) or not 1 <= most <= MAX_TIMES):
@@ -105,6 +107,7 @@ class ToolCalls(_Compiled):
             ("whitespace", whitespace),
             ("strict", strict),
             ("key_order", key_order),
+            ("ensure_ascii", ensure_ascii),
         ):
             object.__setattr__(self, name, value)
         self._check_choice()
@@ -161,15 +164,25 @@ class ToolCalls(_Compiled):
 
     def write(self, calls: Sequence[Call | tuple[str, Mapping[str, Any]]]) -> str:
         """Calls as text, arguments given as JSON values."""
-        one = self.format
-        compact = (",", ":") if self.whitespace == "compact" else (", ", ": ")
+        separators = (",", ":") if self.whitespace == "compact" else (", ", ": ")
         texts = [
-            one.call.replace("$arguments", "\0")
-            .replace("$name", self._name(name))
-            .replace("\0", json.dumps(arguments, ensure_ascii=False, separators=compact))
+            self._one(name, json.dumps(arguments, ensure_ascii=self.ensure_ascii, separators=separators))
             for name, arguments in calls
         ]
-        return one.opening + one.between.join(texts) + one.closing if texts else ""
+        return self.format.opening + self.format.between.join(texts) + self.format.closing if texts else ""
+
+    def write_call(self, name: str, arguments: str) -> str:
+        """One call as text, its arguments given as JSON text."""
+        return self.format.opening + self._one(name, arguments) + self.format.closing
+
+    def written_name(self, name: str) -> str:
+        """A name as the format writes it."""
+        return json.dumps(name, ensure_ascii=False) if self.format.names == "json" else name
+
+    def _one(self, name: str, arguments: str) -> str:
+        before, rest = self.format.call.split("$name")
+        middle, after = rest.split("$arguments")
+        return before + self.written_name(name) + middle + arguments + after
 
     def arguments(self, name: str) -> JsonSchema:
         """The specification of a tool's arguments."""
@@ -177,7 +190,7 @@ class ToolCalls(_Compiled):
 
     def _arguments(self, tool: Tool) -> JsonSchema:
         try:
-            return _schema(tool.text, self.whitespace, self.strict, self.key_order)
+            return _schema(tool.text, self.whitespace, self.strict, self.key_order, self.ensure_ascii)
         except (SchemaError, UnsatisfiableError) as error:
             error.add_note(f"in the parameters of tool {tool.name!r}")
             raise
@@ -203,9 +216,6 @@ class ToolCalls(_Compiled):
                     "give it another name, of letters, digits, _ and -"
                 )
 
-    def _name(self, name: str) -> str:
-        return json.dumps(name, ensure_ascii=False) if self.format.names == "json" else name
-
     def _calls(self, network: Network) -> int:
         """From the first name on, to the end of the last call and what closes."""
         from ctrlgen.engine.containers import Between
@@ -228,7 +238,7 @@ class ToolCalls(_Compiled):
         ways = []
         for tool in self.callable_tools:
             arguments = network.call(self._arguments(tool).build(network), tail)
-            ways.append((self._name(tool.name).encode(), self._in_order(self.format.middle, network, arguments)))
+            ways.append((self.written_name(tool.name).encode(), self._in_order(self.format.middle, network, arguments)))
         return network.branches(ways)
 
     def _in_order(self, parts: Sequence[Part], network: Network, then: int) -> int:
@@ -271,7 +281,7 @@ class ToolCalls(_Compiled):
     def _read_name(self, marked: Marked, at: int) -> tuple[str, int]:
         """The name at a place, and where its arguments begin."""
         for tool in sorted(self.callable_tools, key=lambda tool: -len(tool.name)):
-            written = self._name(tool.name)
+            written = self.written_name(tool.name)
             if marked.text.startswith(written, at):
                 after = _begins(marked, at + len(written), self.format.middle)
                 if after >= 0:
@@ -314,5 +324,5 @@ def _accepts(spec: JsonSchema, text: str) -> bool:
 
 
 @lru_cache(1024)
-def _schema(text: str, whitespace: Whitespace, strict: bool, key_order: KeyOrder) -> JsonSchema:
-    return JsonSchema(text, whitespace=whitespace, strict=strict, key_order=key_order)
+def _schema(text: str, whitespace: Whitespace, strict: bool, key_order: KeyOrder, ensure_ascii: bool) -> JsonSchema:
+    return JsonSchema(text, whitespace=whitespace, strict=strict, key_order=key_order, ensure_ascii=ensure_ascii)
