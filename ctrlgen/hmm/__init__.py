@@ -12,6 +12,7 @@ initial.py    clusters and classes that it can begin with
 beginning.py  the first model of a fit
 workers.py    several processes that fit one model
 fitting.py    the whole fit: resumable, in one process or many
+library.py    ready models and attributes
 terms.py      what is wanted of a text, as a sum of products over its tokens
 lifted.py     constraints as automata over token classes
 lookahead.py  how the model expects a text to go on

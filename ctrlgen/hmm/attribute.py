@@ -141,6 +141,17 @@ class Attribute(Wanted):
         tensors, facts = read(path, "attribute")
         return cls(tensors["weights"], facts["bias"], facts["reach"], facts["precision"], facts["card"])
 
+    @classmethod
+    def named(cls, name: str) -> Attribute:
+        """One that comes with ctrlgen, such as "smollm2-135m.positive-review.logistic".
+
+        Raises:
+            InputError: there is none of this name.
+        """
+        from ctrlgen.hmm.library import ready
+
+        return cls.load(ready(name))
+
     def __repr__(self) -> str:
         kind = "factorised" if self.bias is None else "logistic"
         return f"Attribute({kind}, width={self.width}, weights={int((self.weights != 0).sum())})"

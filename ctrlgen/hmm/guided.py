@@ -6,7 +6,6 @@ and the number of tokens. A prompt moves the hidden state and counts for nothing
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -69,9 +68,10 @@ def guide(hmm: HMM, terms: Terms, lifted: Lifted, horizon: Horizon) -> Guide:
 def _solved(question: Question, horizon: Horizon) -> Ahead:
     """The tables, solved in double precision and kept in it where numbers are too small for less."""
     exact = torch.complex128 if question.mass.is_complex() else torch.float64
-    transition = question.hmm.transition.double()
-    hmm = replace(question.hmm, transition=transition / transition.sum(1, keepdim=True))
-    ahead = horizon.solve(question._replace(hmm=hmm, mass=question.mass.to(exact), ending=question.ending.to(exact)))
+    matrix = question.transition.double()
+    mass, ending = question.mass.to(exact), question.ending.to(exact)
+    sharper = question._replace(mass=mass, ending=ending, transition=matrix / matrix.sum(1, keepdim=True))
+    ahead = horizon.solve(sharper)
     largest = ahead.tables.abs().amax(dim=(1, 3))  # of each number of tokens to come, and each state of the automaton
     some = largest[largest > 0]
     budget = ahead.total is not None and len(largest) == 1  # nothing may follow the one token of a budget

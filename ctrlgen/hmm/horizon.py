@@ -123,7 +123,7 @@ class Stationary(NamedTuple):
         count, states, _ = question.shape
         if count != 1 or states != 1 or question.mass.is_complex() or question.lifted.refuses:
             raise InputError("the stationary horizon is for one factorised attribute without a constraint")
-        matrix = question.hmm.transition.double() * question.mass[0, 0].double()
+        matrix = question.transition.double() * question.mass[0, 0].double()
         after = torch.ones(len(matrix), dtype=torch.float64, device=matrix.device)
         for _ in range(_PASSES):
             new = matrix @ after + 1e-3 * after  # the shift keeps cycles from turning
@@ -164,7 +164,7 @@ class _Solver:
     def __init__(self, question: Question, goes_on: float, stop: torch.Tensor) -> None:
         self.mass = question.mass.to(stop.dtype)
         self.source, self.target = question.source, question.target
-        self.transition = question.hmm.transition.to(stop.dtype)
+        self.transition = question.transition.to(stop.dtype)
         ends = question.ending.to(stop.dtype)[:, None] * question.lifted.final[:, None]
         self.goes_on = goes_on
         self.fixed = (1 - goes_on) * stop + goes_on * ends @ self.transition.T

@@ -54,6 +54,8 @@ class Question(NamedTuple):
     """float or complex[M, K, H]: r(c, z)."""
     shares: torch.Tensor
     """float[K, H]: sum over v in c of b(v | z)."""
+    transition: torch.Tensor
+    """float[H, H]: A, of the precision in which it is looked ahead."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -86,7 +88,9 @@ def ask(hmm: HMM, terms: Terms, lifted: Lifted) -> Question:
     mass.index_add_(1, edge, averages[:, class_])
     ending = averages[:, lifted.end_class]
     coefficients = terms.coefficients.to(hmm.device, kind)
-    return Question(hmm, lifted, coefficients, weights.T.contiguous(), ending, mass, source, target, averages, shares)
+    log_phi = weights.T.contiguous()
+    edges = (mass, source, target)
+    return Question(hmm, lifted, coefficients, log_phi, ending, *edges, averages, shares, hmm.transition)
 
 
 def before(question: Question, after: torch.Tensor) -> torch.Tensor:
@@ -98,7 +102,7 @@ def before(question: Question, after: torch.Tensor) -> torch.Tensor:
 
 def through(question: Question, values: torch.Tensor) -> torch.Tensor:
     """h from g: A is applied."""
-    return product(values, question.hmm.transition.T)
+    return product(values, question.transition.T)
 
 
 def stopped(question: Question, *, must_end: bool) -> torch.Tensor:

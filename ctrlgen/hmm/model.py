@@ -107,6 +107,17 @@ class HMM:
 
         return load(path).to(device, dtype)
 
+    @classmethod
+    def named(cls, name: str, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> HMM:
+        """One that comes with ctrlgen, such as "smollm2-135m": see ``ctrlgen.hmm.library``.
+
+        Raises:
+            InputError: there is none of this name.
+        """
+        from ctrlgen.hmm.library import ready
+
+        return cls.load(ready(name), device=device, dtype=dtype)
+
     def __repr__(self) -> str:
         kind = type(self.emission).__name__.lower()
         return f"HMM(states={self.states}, width={self.width}, {kind}, {self.dtype}, eos={self.eos})"

@@ -85,7 +85,7 @@ def _before_end(question: Question) -> torch.Tensor:
 
 def _visits(question: Question, start: torch.Tensor) -> torch.Tensor:
     """float64[H, S]: how often a text is in z and s before a token, texts that the constraint refuses being over."""
-    matrix, mass = question.hmm.transition.to(start), question.mass[0].to(start)
+    matrix, mass = question.transition.to(start), question.mass[0].to(start)
     now = torch.zeros(len(start), question.lifted.states, dtype=start.dtype, device=start.device)
     now[:, 0] = start
     total = now.clone()
