@@ -40,8 +40,7 @@ def items_of(folder, category):
 
 
 def spec_of(item, most):
-    # open objects in ASCII: the tokenizer of the default model lacks single bytes of rare characters
-    return cg.ToolCalls(item["function"], "json", "required", most or True, python_types=True, ensure_ascii=True)
+    return cg.ToolCalls(item["function"], "json", "required", most or True, python_types=True)
 
 
 # validity

@@ -301,7 +301,8 @@ class Lexicon:
         whole = bool(self.has_byte.all())
         if not whole:
             with_bytes_there_are = _distances(np.where(self.has_byte, step, -1), accepting)
-            whole = -1 not in with_bytes_there_are
+            # of names the state after the byte that says their class is never reached: it leads nowhere in any case
+            whole = all(some >= 0 or every < 0 for some, every in zip(with_bytes_there_are, shortest, strict=True))
             shortest = with_bytes_there_are if whole else shortest
         # should one be interrupted all the same, those before it have grown by rows that nothing refers to
         del self.shortest[first:], self._whole[first:]

@@ -124,3 +124,16 @@ def test_long_chains_are_taken_in_quickly() -> None:
     lexicon = Lexicon(VOCABULARY)
     assert lexicon.shortest[lexicon.enter(Automaton.from_strings([b"a" * 15_000]))] == 15_000
     assert time.process_time() - begun < 5
+
+
+def test_names_do_not_need_bytes_that_no_name_needs():
+    """Open objects over a tokenizer without single bytes for rare characters, as that of SmolLM2."""
+    from ctrlgen.constraints.json_schema import JsonSchema
+    from ctrlgen.engine.machine import Machine
+    from ctrlgen.testing import check_laws
+    from ctrlgen.vocabulary import Vocabulary
+
+    some = Vocabulary([bytes([byte]) for byte in range(0xF1) if byte not in (4, 0xC0)] + [b'{"', b'": ', None], eos=241)
+    open_one = JsonSchema({"properties": {"ab": {"type": "null"}}, "type": "object"}).compile(some)
+    assert isinstance(open_one, Machine)
+    check_laws(open_one, texts=['{"ab": null, "é": [1]}'], max_states=150)
