@@ -52,6 +52,10 @@ class Measurement(NamedTuple):
     """float32[S, B]: of each steerer alone, KL in nats from the model's distribution over allowed tokens."""
     steering_seconds: float = 0.0
     """Time spent in steerers."""
+    before: tuple[torch.Tensor, torch.Tensor] | None = None
+    """The likeliest tokens of the model: float32[B, k] probabilities and int64[B, k] ids."""
+    after: tuple[torch.Tensor, torch.Tensor] | None = None
+    """The same after masks and steering."""
 
 
 class Generation(NamedTuple):
@@ -82,6 +86,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         prompt_length: number of ids that are not part of the text, when this is not what the first call brings, for
             instance to go on with a text that was cut off.
         on_step: called with a Measurement at each call; measuring costs two more passes over the logits.
+        likeliest: how many tokens before and after control a Measurement shows, which costs four more passes.
         steer: steerers, whose deltas are added to the log-probabilities of the allowed tokens (``ctrlgen.steering``).
         attention_mask: [N, P], 0 where the prompts are padding, for steerers. By default what transformers passes
             to the model; in a loop of one's own, all ones.
@@ -109,6 +114,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         vocabulary: Vocabulary | None = None,
         prompt_length: int | None = None,
         on_step: Callable[[Measurement], None] | None = None,
+        likeliest: int = 0,
         steer: Sequence[Steerer] | None = None,
         attention_mask: torch.Tensor | None = None,
         max_new_tokens: int | None = None,
@@ -124,7 +130,7 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         if prompt_length is not None and (not isinstance(prompt_length, int) or prompt_length < 0):
             raise InputError(f"prompt_length is {prompt_length!r}; expected a number of ids")
         self._prompt_length = prompt_length
-        self._on_step = on_step
+        self._on_step, self._likeliest = on_step, likeliest
         self._vocabulary = _vocabulary_for(self._constraints, tokenizer, vocabulary)
         self._compiled: dict[int, tuple[Constraint | None, ...]] = {}
         self._generations: dict[int, Generation] = {}
@@ -163,7 +169,12 @@ class ControlProcessor(LogitsProcessor):  # type: ignore[misc]
         if self._on_step is not None:
             steering = time.perf_counter() - begun - seconds
             apart = None if stepped is None else step_divergences(stepped)
-            self._on_step(Measurement(rows.ids.shape[1], log_mass(scores, masked), seconds, apart, steering))
+            one = Measurement(rows.ids.shape[1], log_mass(scores, masked), seconds, apart, steering)
+            if self._likeliest:
+                last = masked if stepped is None else stepped.scores
+                shown = [likeliest_of(each, self._likeliest) for each in (scores, last)]
+                one = one._replace(before=shown[0], after=shown[1])
+            self._on_step(one)
         return masked if stepped is None else stepped.scores
 
     def _steer(self, key: int, generation: Generation, masked: torch.Tensor) -> Stepped:
@@ -322,6 +333,12 @@ def _extends(known: Generation, ids: torch.Tensor) -> bool:
         and length <= ids.shape[1] <= length + known.rows.ids.shape[1] + 1
         and torch.equal(ids[:, :length], known.prompt.to(ids.device))
     )
+
+
+def likeliest_of(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """float32[B, k] probabilities and int64[B, k] ids of the likeliest tokens, falling."""
+    log_p, tokens = scores.float().log_softmax(1).topk(min(count, scores.shape[1]), 1)
+    return log_p.exp().nan_to_num(nan=0.0), tokens
 
 
 def log_mass(scores: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:

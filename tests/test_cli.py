@@ -68,6 +68,17 @@ def toy(monkeypatch):
     return loaded
 
 
+def test_generate_writes_a_page(toy, tmp_path):
+    page = tmp_path / "out.html"
+    status, out, _ = run("generate", "ab<c", "--choices", "red,blue", "--report", str(page), "--no-chat")
+    assert status == 0
+    written = page.read_text(encoding="utf-8")
+    assert "ab&lt;c" in written
+    assert rows(out)[0]["text"] in ("red", "blue")
+    assert written.count("<section>") == 1
+    assert "choose one" in refused("generate", "ab", "--report", str(page), "--resume", "--out", "x.jsonl")
+
+
 # the program
 
 

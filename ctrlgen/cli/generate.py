@@ -19,7 +19,7 @@ from ctrlgen.errors import CtrlgenError, InputError
 
 if TYPE_CHECKING:
     from ctrlgen.constraint import Specification
-    from ctrlgen.flows.generate import Result
+    from ctrlgen.flows.generate import Result, Trace
 
 
 class Dtype(Enum):
@@ -68,6 +68,9 @@ def generate(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write here, by way of FILE.part; default: standard output.")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A page that shows what control did to each token.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Skip prompts whose rows are in FILE.part or FILE.")] = False,
 ) -> None:
     """Generate a text for each prompt, within a constraint.
@@ -77,6 +80,8 @@ def generate(
     """
     if resume and out is None:
         raise InputError("--resume needs --out: it goes on from FILE.part")
+    if resume and report is not None:
+        raise InputError("--report shows all texts of a run, and --resume leaves some out; choose one")
     several = _prompts(prompt, prompts, schema)
     specification = options.specification(
         schema, pydantic, regex, choices, grammar, syntax=syntax, start=start, lexer=lexer
@@ -85,13 +90,20 @@ def generate(
     with _noted(out), rows_to(out) as write:
         if done < len(several):
             run = _loaded(model, dtype.value, device, chat, several, specification, max_new_tokens)
-            decoding = _decoding(temperature, beams)
+            decoding = _decoding(temperature, beams) | ({} if report is None else {"likeliest": 8})
+            traces: list[Trace] = []
             with _bar(len(several), done) as advance:
                 for first in range(done, len(several), batch_size):
                     batch = several[first : first + batch_size]
                     for text, result in zip(batch, run(batch, seed + first, decoding), strict=True):
                         write(_row(text, result))
+                        if report is not None and result.trace is not None:
+                            traces.append(result.trace)
                     advance(len(batch))
+            if report is not None:
+                from ctrlgen.flows.trace_page import write_page
+
+                write_page(report, traces, several)
 
 
 def _prompts(prompt: str | None, file: str | None, schema: str | None) -> list[str]:

@@ -55,6 +55,7 @@ def generate(
     steer: Sequence[Steerer] | None = None,
     brake: Brake | None = None,
     fast_forward: bool | str = False,
+    likeliest: int = 0,
     **options: Any,
 ) -> Any:
     """Generate a text for each prompt, within the constraint.
@@ -71,6 +72,7 @@ def generate(
         stream: called with pieces of text as they come, whole characters only; True prints them. One prompt only.
         trace: measure each step, which costs two more passes over the logits.
         vocabulary: instead of ``Vocabulary.from_tokenizer(tokenizer, model=model)``.
+        likeliest: how many tokens, with their probabilities before and after control, the trace keeps of each step.
         steer: steerers, which change the distribution over the allowed tokens: see ``docs/steering.md``.
         brake: leaves free text early (``docs/phases.md``).
         fast_forward: True appends what the constraint leaves no choice about, as the tokenizer spells it, without
@@ -91,7 +93,7 @@ def generate(
         DeadEndError: a row has no token left, because of other logits processors.
         VocabularyError: the tokenizer cannot be read, or no end token is known.
     """
-    _check_numbers(max_new_tokens, seed)
+    _check_numbers(max_new_tokens, seed, likeliest)
     vocabulary = vocabulary_for(model, tokenizer, vocabulary)
     batch = prepare(tokenizer, prompts, chat, pad=_pad(tokenizer, vocabulary))
     steerers = steerers_of(steer)
@@ -103,11 +105,15 @@ def generate(
     streamer = _streamer(stream, vocabulary, batch, options)
     forward = None
     if fast_forward is not False:
+        if likeliest:
+            raise InputError("likeliest needs the logits of each step, and fast_forward skips some: choose one")
         controlled = {"steer": bool(steerers), "brake": brake is not None, "beams": _beams(options) > 1}
         forward = fast_forward_loop(
             fast_forward, compiled, (vocabulary, tokenizer), max_new_tokens, controlled, options
         )
-    call = _Call(vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steerers, brake, forward)
+    call = _Call(
+        vocabulary, batch, compiled, max_new_tokens, seed, streamer, trace, steerers, brake, forward, likeliest
+    )
     output, reading = _decode(model, call, options)
     sequences = output.sequences[:, 1 if model.config.is_encoder_decoder else batch.ids.shape[1] :].tolist()
     beams = None if (indices := getattr(output, "beam_indices", None)) is None else indices.tolist()
@@ -156,6 +162,7 @@ class _Call(NamedTuple):
     steer: Sequence[Steerer]
     brake: Brake | None
     forward: FastForward | None
+    likeliest: int
 
 
 def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Reading]:
@@ -192,7 +199,10 @@ def _decode(model: Any, call: _Call, options: dict[str, Any]) -> tuple[Any, Read
     seconds = time.perf_counter() - begun
     trace = measured if call.trace else None
     traced = None if call.forward is None or not call.trace else call.forward.trace
-    return output, Reading(call.vocabulary, set(ends), pad, trace, seconds, beams, left, call.max_new_tokens, traced)
+    names = tuple(map(name_of, call.steer))
+    return output, Reading(
+        call.vocabulary, set(ends), pad, trace, seconds, beams, left, call.max_new_tokens, names, traced
+    )
 
 
 def _leaves(call: _Call, options: dict[str, Any]) -> bool:
@@ -224,6 +234,7 @@ def _processor(call: _Call, on_step: Callable[[Measurement], None] | None, openi
         call.compiled,
         vocabulary=call.vocabulary,
         on_step=on_step,
+        likeliest=call.likeliest,
         steer=call.steer,
         attention_mask=mask,
         max_new_tokens=call.max_new_tokens,
@@ -304,7 +315,9 @@ def _print(piece: str) -> None:
     print(piece, end="", flush=True)
 
 
-def _check_numbers(max_new_tokens: object, seed: object) -> None:
+def _check_numbers(max_new_tokens: object, seed: object, likeliest: object) -> None:
+    if not isinstance(likeliest, int) or likeliest < 0:
+        raise InputError(f"likeliest is {likeliest!r}; expected a number of tokens, 0 for none")
     if not isinstance(max_new_tokens, int) or max_new_tokens < 1:
         raise InputError(f"max_new_tokens is {max_new_tokens!r}; expected a number of at least 1")
     if seed is not None and not isinstance(seed, int):

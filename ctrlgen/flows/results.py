@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +15,9 @@ from ctrlgen.rows import ENDED, FREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    import torch
 
     from ctrlgen.phases import Left
     from ctrlgen.processor import Measurement
@@ -32,6 +35,10 @@ class Step:
     """Time in constraints and masks, for all rows of the batch together."""
     divergences: tuple[float, ...] = ()
     """Of each steerer alone: KL in nats from the model's distribution over the allowed tokens."""
+    before: tuple[tuple[int, float], ...] = ()
+    """With ``likeliest``: the model's likeliest tokens and their probabilities."""
+    after: tuple[tuple[int, float], ...] = ()
+    """The same after masks and steering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,16 @@ class Trace:
     """With ``fast_forward``, tokens of this text that took no forward pass of their own."""
     passes: int | None = None
     """With ``fast_forward``, forward passes until this text was done, the one over the prompt included."""
+    steerers: tuple[str, ...] = ()
+    """What the steerers are called."""
+    pieces: Mapping[int, str] = field(default_factory=dict, repr=False)
+    """The text of each token that occurs above."""
+
+    def to_html(self, path: str | Path) -> None:
+        """Write a page that shows each token with the mass removed, the KL and the alternatives."""
+        from ctrlgen.flows.trace_page import write_page
+
+        write_page(path, [self])
 
     @property
     def mask_share(self) -> float:
@@ -99,6 +116,8 @@ class Reading(NamedTuple):
     """Free texts that were left by decision."""
     budget: int | None = None
     """``max_new_tokens``, where it ends texts in time."""
+    steerers: tuple[str, ...] = ()
+    """What the steerers are called."""
     traced: Callable[[int, int, float], Trace] | None = None
     """For a decoding loop that traces by itself: from a row, the number of its ids and the seconds it all took."""
 
@@ -173,7 +192,8 @@ def _trace(
     reading: Reading, ids: Sequence[int], constraint: Constraint | None, row: int, beam: Sequence[int] | None
 ) -> Trace | None:
     if reading.traced is not None:
-        return reading.traced(row, len(ids), reading.seconds)
+        traced = reading.traced(row, len(ids), reading.seconds)
+        return replace(traced, pieces=_pieces(reading, traced.steps))
     if reading.measured is None:
         return None
     # of several calls at one length, the last is the one that counted: those before were drafts
@@ -186,11 +206,25 @@ def _trace(
         apart: tuple[float, ...] = ()
         if one is not None and one.divergences is not None and place >= 0:
             apart = tuple(one.divergences[:, place].tolist())
-        steps.append(Step(token, mass, 0.0 if one is None else one.seconds, apart))
+        shown = [_shown(each, place) for each in ((None, None) if one is None else (one.before, one.after))]
+        steps.append(Step(token, mass, 0.0 if one is None else one.seconds, apart, *shown))
     seconds, steering = (
         sum(getattr(one, name) for one in reading.measured) for name in ("seconds", "steering_seconds")
     )
-    return Trace(tuple(steps), seconds, reading.seconds, steering)
+    pieces = _pieces(reading, steps)
+    return Trace(tuple(steps), seconds, reading.seconds, steering, steerers=reading.steerers, pieces=pieces)
+
+
+def _shown(likeliest: tuple[torch.Tensor, torch.Tensor] | None, place: int) -> tuple[tuple[int, float], ...]:
+    if likeliest is None or place < 0:
+        return ()
+    p, tokens = likeliest
+    return tuple(zip(tokens[place].tolist(), p[place].tolist(), strict=True))
+
+
+def _pieces(reading: Reading, steps: Sequence[Step]) -> dict[int, str]:
+    tokens = {token for one in steps for token in (one.token, *(t for t, _ in (*one.before, *one.after)))}
+    return {token: reading.vocabulary.decode([token]).decode(errors="replace") for token in sorted(tokens)}
 
 
 def _overridden(index: int, reading: Reading, ids: Sequence[int]) -> DeadEndError:
