@@ -1,6 +1,6 @@
 """What flows cost and what they gain, with the default model: drafts before a constraint, and forced tokens.
 
-    OMP_NUM_THREADS=1 python benchmarks/flows.py [--quick] [--json] [--only drafts|forward|calls] [--results FILE]
+    OMP_NUM_THREADS=1 python benchmarks/flows.py [--quick] [--json] [--only drafts|forward|copy|calls] [--results FILE]
 
 *drafts*: small word problems, made up from a seed, each answered in six ways with the same budget of 64 tokens:
 freely; under a JSON schema; under the schema after a free draft of 48 tokens in a chat turn of its own; under the
@@ -11,7 +11,7 @@ for. Intervals are those of 95 % by bootstrap over the items. The results of ite
 go to --results as they come, one a line, and are not computed again.
 
 *forward*: JSON with long keys, forced tokens appended against all tokens asked for (``flows_forward.py``).
-
+*copy*: verbatim copies of a long text (``flows_copy.py``); --tokenizer FOLDER takes another vocabulary for it.
 *calls*: function calls of bfcl-eval, from --bfcl FOLDER (``flows_calls.py``).
 
 One process, one thread. The last line with --json holds all figures, and each bar as [value, limit, met]. --quick
@@ -33,6 +33,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from flows_calls import calls_part
+from flows_copy import copy_part
 from flows_forward import forward_part
 
 import ctrlgen as cg
@@ -216,6 +217,7 @@ def main():
     parser.add_argument("--only", choices=sorted(PARTS))
     parser.add_argument("--results", type=Path)
     parser.add_argument("--bfcl", type=Path)
+    parser.add_argument("--tokenizer")
     options = parser.parse_args()
     if options.results and not options.results.exists():
         options.results.touch()
@@ -237,7 +239,7 @@ def drafts_part(model, tokenizer, options):
     return found, {}
 
 
-PARTS = {"drafts": drafts_part, "forward": forward_part, "calls": calls_part}
+PARTS = {"drafts": drafts_part, "forward": forward_part, "copy": copy_part, "calls": calls_part}
 """Of each: from model, tokenizer and options to figures and bars."""
 
 

@@ -83,10 +83,11 @@ def run_every_kernel() -> None:
 
 
 def _everything(network: Network) -> int:
-    """Members with declared and other names, strings counted and not, items: between them they use every kernel."""
+    """Members with declared and other names, strings counted and not, items, parts of texts: all kernels."""
     from ctrlgen.engine.containers import Between, Members, Others, Slot
     from ctrlgen.engine.network import END, ITEM, NAME, RETURN
     from ctrlgen.grammars.regex import compile_regex
+    from ctrlgen.spans import spans_of
 
     counted = network.lexeme(compile_regex('[a-z]*"'), network.literal(b"3", END), least=1, most=3)
     names = Others(compile_regex('[a-z]*"\\x00'), (((network.literal(b"2", END), 0),),))
@@ -94,4 +95,5 @@ def _everything(network: Network) -> int:
     once = Between((RETURN, NAME, NAME), (RETURN, RETURN, RETURN))
     item = network.items((), counted, 1, 1, Between((RETURN, ITEM, ITEM), (RETURN, RETURN, RETURN)), 3)
     free = network.lexeme(compile_regex('[^"]*"'), network.literal(b"4", END))
-    return network.fork([network.members(Members(slots, names, least=1, most=1), once, 4), item, free])
+    part = network.part(spans_of(["ab"], "utf-8"), network.literal(b"5", END))
+    return network.fork([network.members(Members(slots, names, least=1, most=1), once, 4), item, free, part])

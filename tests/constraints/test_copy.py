@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ctrlgen as cg
 from ctrlgen.closing import closing_of
 from ctrlgen.constraints.copy import Copy, Span
 from ctrlgen.constraints.copy_units import units_of
@@ -250,21 +252,64 @@ def test_repeated_copies_and_choices_between_texts() -> None:
     assert_same_language(either.compile(VOCABULARY), Enumerated(VOCABULARY, {"a", "aa", "b", "bb"}))
 
 
+def test_within_free_text() -> None:
+    text = "a bc a"
+    words = Copy(text, unit="word")
+    spec = cg.Dispatch({"[": words >> "]"})
+    machine = spec.compile(LETTERS)
+    for document, whole in (("ab", True), ("b[a bc]a[bc]", True), ("[a", False), ("[b]", False), ("[bc a]", True)):
+        state = machine.start
+        for byte in document.encode():
+            state = machine.advance(state, byte)
+            if state == cg.DEAD:
+                break
+        assert (state != cg.DEAD and machine.accepts(state)) == whole
+    value = spec.parse("b[a bc]a[bc]")
+    assert isinstance(value, cg.Parts)
+    assert [(span, span.start) for span in value.values] == [("a bc", 0), ("bc", 2)]
+    check_laws((cg.Free(until=":") >> words).compile(LETTERS), max_states=40)
+
+
 @pytest.mark.model
-def test_masks_of_a_real_vocabulary_against_a_scan(smollm2_folder: object) -> None:
+def test_generation_in_a_batch_with_a_text_each(smollm2_folder: object) -> None:
+    from ctrlgen import models
+
+    model, tokenizer = models.load(smollm2_folder, dtype="float32")  # type: ignore[arg-type]
+    texts = ["Ada wrote it in 1843. She lived in London.", "Die Käserei öffnet um 9 Uhr 😀. Montags ist sie zu."]
+    specs = [Copy(text, unit=unit) for text in texts for unit in ("word", "character")]
+    for budget in (6, 12):
+        made = cg.generate(model, tokenizer, ["Quote:"] * 4, specs, max_new_tokens=budget, temperature=1.0, seed=3)
+        for one, spec in zip(made, specs, strict=True):
+            assert one.finished
+            assert spec.contexts[0][one.value.start : one.value.end] == one.text
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", ["smollm2", "llama3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The cat sat. The cat sat on the mat, the catastrophe! Über “Käse”. " * 5,
+        "a" * 100 + "b",
+        "ab" * 60,
+        "e\u0301e\u0301 👩‍👩‍👧👩‍👧 中中文中 \u0301e" * 4,
+    ],
+)
+def test_masks_of_a_real_vocabulary_against_a_scan(
+    smollm2_folder: object, tokenizer_folder: Callable[[str], object], name: str, text: str
+) -> None:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(smollm2_folder)
+    tokenizer = AutoTokenizer.from_pretrained(smollm2_folder if name == "smollm2" else tokenizer_folder(name))
     vocabulary = Vocabulary.from_tokenizer(tokenizer)
-    text = "The cat sat. The cat sat on the mat, the catastrophe! Über “Käse”. " * 5
     data = text.encode()
     machine = Copy(text).compile(vocabulary)
     rng = np.random.default_rng(0)
-    for _ in range(20):
+    for _ in range(6):
         state, so_far = machine.start, b""
-        for _ in range(6):
+        for _ in range(4):
             row = machine.mask(state)
-            for token in rng.choice(len(vocabulary.tokens), 300).tolist() + tokenizer.encode(" cat sat. The"):
+            for token in rng.choice(len(vocabulary.tokens), 300).tolist() + tokenizer.encode(text[:40]):
                 piece = vocabulary.tokens[token]
                 # from the first whole character on
                 want = bool(piece) and so_far + (piece or b"") in data and not 0x80 <= (so_far + piece)[0] < 0xC0
