@@ -28,14 +28,16 @@ _LEAST = 1e-12  # beside what all tokens share, nothing is taken for less likely
 class Trace:
     """Prefer tokens after which the text is likely to have an attribute.
 
-    p(v) is in proportion to p_LM(v) sigmoid(a logit e(v)), with e(v) the probability of the attribute, expected over
-    all futures of the HMM, if v comes next (TRACE, equation 7; a = 1 multiplies with e itself). The tokens of the
-    prompt say where the HMM is, and are not part of the text that is judged.
+    p(v) is in proportion to p_LM(v) e(v) ** a, with e(v) the probability of the attribute, expected over all futures of
+    the HMM, if v comes next. TRACE has sigmoid(a logit e(v)) instead (``form="logit"``; the same for a = 1), which for
+    large a is about 1 for every token as soon as e is above a half, so that nothing is steered any more. The tokens of
+    the prompt say where the HMM is, and are not part of the text that is judged.
 
     Args:
         hmm: of texts of the same tokens as the model's.
         attribute: an Attribute, or several composed by ``&``, ``|`` and ``~``.
         a: strength; 0 changes nothing.
+        form: "power" or "logit".
         tokens: of the whole text; short for ``horizon=Finite(tokens)``.
         horizon: how much is to come: see ``ctrlgen.hmm.horizon``. By default the next 20 tokens, always.
         top: how many of the likeliest tokens are looked at one by one; the others have the average of all. None looks
@@ -53,6 +55,7 @@ class Trace:
         attribute: Wanted,
         *,
         a: float = 1.0,
+        form: str = "power",
         tokens: int | None = None,
         horizon: Horizon | None = None,
         top: int | None = TOP,
@@ -63,7 +66,12 @@ class Trace:
             raise InputError("tokens= is short for horizon=Finite(tokens): give one of them")
         if top is not None and (not isinstance(top, int) or top < 1):
             raise InputError(f"top is {top!r}; expected a number of tokens, or None for all")
-        self.hmm, self.attribute, self.top = hmm, attribute, top
+        if form not in ("power", "logit") or (form == "logit" and isinstance(horizon, Stationary)):
+            raise InputError(
+                f"form is {form!r}; expected 'power' or, but for the stationary horizon, which knows no probabilities, "
+                "'logit'"
+            )
+        self.hmm, self.attribute, self.top, self.form = hmm, attribute, top, form
         self.a = number("a", a, least=0)
         if horizon is None:
             horizon = Window(AHEAD) if tokens is None else Finite(tokens)
@@ -79,12 +87,13 @@ class Trace:
         return tuple(guided.begin(self._guide(prompts.device), prompts))
 
     def delta(self, state: tuple[Any, ...], moment: Moment) -> torch.Tensor:
-        """log sigmoid(a logit e(v)); with the stationary horizon, which knows no probabilities, a log e(v)."""
+        """a log e(v), or log sigmoid(a logit e(v)), less what is the same for all tokens of a row."""
         guide = self._guide(moment.log_p.device)
         e, shared = guided.expected(guide, Followed(*state), moment, self.top)
-        log_e = e.double().clamp(min=_LEAST).log() + shared.double()
-        powers = isinstance(self.horizon, Stationary)
-        return (self.a * log_e if powers else tempered(log_e, self.a)).float()
+        log_e = e.double().clamp(min=_LEAST).log()
+        if self.form == "power":
+            return (self.a * log_e).float()
+        return tempered(log_e + shared.double(), self.a).float()
 
     def update(self, state: tuple[Any, ...], tokens: torch.Tensor, alive: torch.Tensor) -> tuple[Any, ...]:
         """One more token in each row."""

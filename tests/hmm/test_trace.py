@@ -28,18 +28,25 @@ def deltas(steerer, prompt, generated, width):
     return steerer.delta(state, moment)[0]
 
 
-def reference(hmm, prompt, generated, count, wanted, a):
+def reference(hmm, prompt, generated, count, wanted, a, form="power"):
     """Every future enumerated; ``count`` tokens to come after the next one."""
     before = (*prompt, *generated)
     out = []
     for v in range(hmm.width):
         likely = joint(hmm, (*before, v)) / joint(hmm, before)
         e = expected(hmm, before, v, count, lambda text: wanted((*generated, *text))) / likely
-        out.append(-math.log1p((1 / e - 1) ** a) if e < 1 else 0.0)
+        out.append(a * math.log(e) if form == "power" else -math.log1p((1 / e - 1) ** a))
     return out
 
 
+def relative(deltas):
+    """Less the largest: what a softmax sees."""
+    values = np.asarray(deltas, float)
+    return values - values.max()
+
+
 def agree(found, wanted):
+    found, wanted = relative(found), relative(wanted)
     np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)  # deltas are float32
 
 
@@ -69,11 +76,11 @@ def cases():
 
 @pytest.mark.parametrize("case", cases())
 @pytest.mark.parametrize(("prompt", "generated"), [((0, 2), ()), ((1,), (2,)), ((), (0, 1, 1))])
-@pytest.mark.parametrize("a", [1.0, 2.5])
-def test_every_future(hmm, case, prompt, generated, a):
+@pytest.mark.parametrize(("a", "form"), [(2.5, "power"), (1.0, "logit"), (2.5, "logit")])
+def test_every_future(hmm, case, prompt, generated, a, form):
     attribute, wanted = cases()[case]
-    found = deltas(cg.Trace(hmm, attribute, a=a, tokens=5), prompt, generated, 4)
-    agree(found, reference(hmm, prompt, generated, 4 - len(generated), wanted, a))
+    found = deltas(cg.Trace(hmm, attribute, a=a, form=form, tokens=5), prompt, generated, 4)
+    agree(found, reference(hmm, prompt, generated, 4 - len(generated), wanted, a, form))
 
 
 def test_no_strength_changes_nothing(hmm):
@@ -139,11 +146,9 @@ def test_others_have_the_average_of_all(hmm):
     log_p = torch.tensor([[0.5, 0.1, 0.3, 0.1]]).log()
     found = steerer.delta(state, Moment(log_p, torch.tensor([True]), 0))[0]
     whole = np.array(reference(hmm, (0, 2), (), 3, wanted, 1))
-    agree(found[[0, 2]], whole[[0, 2]])
     likely = [joint(hmm, (0, 2, v)) / joint(hmm, (0, 2)) for v in range(3)]
     average = np.log(np.dot(likely, np.exp(whole[:3])) / sum(likely))
-    agree(found[1], average)
-    agree(found[EOS], whole[EOS])  # alone in its class
+    agree(found, [whole[0], average, whole[2], whole[EOS]])  # the end token is alone in its class
 
 
 def test_tokens_that_the_hmm_does_not_know(hmm):
@@ -259,6 +264,9 @@ def test_refuses(hmm):
         cg.Attribute.factorised([0.1])
     with pytest.raises(InputError, match="expected an HMM"):
         cg.Trace(factorised, factorised)
+    for form, horizon in (("odds", None), ("logit", Stationary())):
+        with pytest.raises(InputError, match="form is"):
+            cg.Trace(hmm, factorised, form=form, horizon=horizon)
     with pytest.raises(InputError, match="top is 0"):
         cg.Trace(hmm, factorised, top=0)
     with pytest.raises(ComplexityError, match="256 sines"):
