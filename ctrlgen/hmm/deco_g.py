@@ -100,9 +100,8 @@ class DecoG:
     def delta(self, state: tuple[Any, ...], moment: Moment) -> torch.Tensor:
         """a log e(v); 0 for rows of which the constraint has refused a token."""
         rows = Followed(*state)
-        e, shared = guided.expected(self._guide(moment.log_p.device), rows, moment, self.top)
-        log_e = e.double().clamp(min=_LEAST).log() + shared.double()
-        return (self.a * (log_e - log_e.amax(1, keepdim=True)) * (rows.state >= 0)[:, None]).float()
+        e, _ = guided.expected(self._guide(moment.log_p.device), rows, moment, self.top)
+        return (self.a * e.clamp(min=_LEAST).log() * (rows.state >= 0)[:, None]).float()
 
     def update(self, state: tuple[Any, ...], tokens: torch.Tensor, alive: torch.Tensor) -> tuple[Any, ...]:
         """One more token in each row."""

@@ -159,12 +159,16 @@ def average(
 def _value(question: Question, prior: torch.Tensor, past: torch.Tensor, state: torch.Tensor, after: torch.Tensor,
            tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     lifted = question.lifted
-    columns = question.hmm.emission.columns(tokens).to(prior.dtype)  # [B, K, H]
+    columns = question.hmm.emission.columns(tokens)  # [B, K, H]
+    free = lifted.states == 1 and not lifted.refuses
+    if free and len(question.coefficients) == 1 and not after.is_complex():
+        return _value_of_one(question, prior, past, after, tokens, columns)
+    columns = columns.to(prior.dtype)
     joint = columns * prior[:, None]
     likely = joint.sum(2)
     classes = lifted.classes[tokens]
     scale = (past[:, None] + question.weights[tokens]).exp() * question.coefficients  # [B, K, M]
-    if lifted.states == 1 and not lifted.refuses:
+    if free:
         ahead = torch.einsum("bkh,bmh->bkm", joint.to(after.dtype), after[:, :, 0].expand(len(prior), -1, -1))
         ahead = torch.where((classes == lifted.end_class)[..., None], likely[..., None].to(ahead.dtype), ahead)
     else:
@@ -174,6 +178,20 @@ def _value(question: Question, prior: torch.Tensor, past: torch.Tensor, state: t
         following = _with_ends(question, following, moves, classes, state)
         ahead = torch.einsum("bkh,bkmh->bkm", joint.to(after.dtype), following)
     return (scale * ahead).sum(2).real, likely
+
+
+def _value_of_one(question: Question, prior: torch.Tensor, past: torch.Tensor, after: torch.Tensor,
+                  tokens: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """The same for one real product without a constraint: two products with the columns, in the HMM's dtype."""
+    ahead = after[:, 0, 0]
+    top = ahead.amax(1, keepdim=True)  # which keeps small numbers out of the HMM's dtype
+    top = torch.where(top > 0, top, 1.0)
+    both = torch.stack([prior, prior * (ahead / top).to(prior.dtype)], 2).to(columns.dtype)
+    likely, worth = (columns @ both).to(prior.dtype).unbind(2)
+    is_end = question.lifted.classes[tokens] == question.lifted.end_class
+    worth = torch.where(is_end, likely.to(ahead.dtype), worth.to(ahead.dtype) * top)
+    scale = (past + question.weights[tokens][..., 0]).exp() * question.coefficients
+    return scale * worth, likely
 
 
 def _with_ends(

@@ -90,10 +90,10 @@ class Trace:
         """a log e(v), or log sigmoid(a logit e(v)), less what is the same for all tokens of a row."""
         guide = self._guide(moment.log_p.device)
         e, shared = guided.expected(guide, Followed(*state), moment, self.top)
-        log_e = e.double().clamp(min=_LEAST).log()
+        log_e = e.clamp(min=_LEAST).log()
         if self.form == "power":
             return (self.a * log_e).float()
-        return tempered(log_e + shared.double(), self.a).float()
+        return tempered((log_e + shared).double(), self.a).float()
 
     def update(self, state: tuple[Any, ...], tokens: torch.Tensor, alive: torch.Tensor) -> tuple[Any, ...]:
         """One more token in each row."""

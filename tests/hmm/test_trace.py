@@ -103,6 +103,13 @@ def test_horizons(hmm):
     agree(found, far)  # hardly ever stops but by an end token
 
 
+def test_a_text_that_must_end_may_only_end_at_last(hmm):
+    attribute, _ = cases()["factorised"]
+    found = deltas(cg.Trace(hmm, attribute, horizon=UntilEnd(3)), (0,), (1, 2), 4)
+    assert found.isfinite().all() and int(found.argmax()) == EOS
+    assert bool((found[:EOS] < found[EOS] - 20).all())
+
+
 def test_stationary_is_the_limit_of_long_windows():
     hmm = random_hmm(np.random.default_rng(5), 3, 4)
     attribute = cg.Attribute.factorised([-0.1, -1.0, -0.4, -2.0])
