@@ -1,21 +1,23 @@
-"""What flows cost and what they gain, with the default model: drafts before a constraint, and forced tokens.
+"""What flows cost and what they gain: each bar of the flows, with the default model.
 
-    OMP_NUM_THREADS=1 python benchmarks/flows.py [--quick] [--json] [--only drafts|forward|copy|calls] [--results FILE]
+    OMP_NUM_THREADS=1 python benchmarks/flows.py [--quick] [--json] [--only PART] [--results FOLDER]
+        [--names FILE] [--bfcl FOLDER] [--tokenizer FOLDER]
 
+*guard*: the package guard with the names of --names, one a line, gzip or not (``guard.py``).
 *drafts*: small word problems, made up from a seed, each answered in six ways with the same budget of 64 tokens:
 freely; under a JSON schema; under the schema after a free draft of 48 tokens in a chat turn of its own; under the
 schema at the end of the free text itself (think first, then close in the format); in one text, free until the model
 would end, then under the schema (In-Writing); and plainly, with the prompt of the first way. *Strict* accuracy counts
-an answer that parses and is right; the free text counts by its last number, which no program would be so kind to look
-for. Intervals are those of 95 % by bootstrap over the items. The results of items
-go to --results as they come, one a line, and are not computed again.
-
+an answer that parses and is right; the free text counts by its last number. Intervals are those of 95 % by bootstrap
+over the items.
+*phases*: masks of free text with constrained parts; *budgets*: every flow at every budget (``flows_budgets.py``).
+*copy*: verbatim copies of a long text (``flows_copy.py``); --tokenizer takes another vocabulary for it.
 *forward*: JSON with long keys, forced tokens appended against all tokens asked for (``flows_forward.py``).
-*copy*: verbatim copies of a long text (``flows_copy.py``); --tokenizer FOLDER takes another vocabulary for it.
-*calls*: function calls of bfcl-eval, from --bfcl FOLDER (``flows_calls.py``).
+*calls*: function calls of bfcl-eval, from --bfcl (``flows_calls.py``).
 
-One process, one thread. The last line with --json holds all figures, and each bar as [value, limit, met]. --quick
-takes few items and is done in under a minute.
+Results of items are kept in --results as they come, and are not computed again. A part whose data is not given is
+skipped, and said to be. One process, one thread. The last line with --json holds all figures, and each bar as
+[value, limit, met]. --quick takes few items and is done in about a minute.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from flows_calls import calls_part
+from flows_budgets import budgets_part, phases_part
+from flows_calls import calls_part, kept
 from flows_copy import copy_part
 from flows_forward import forward_part
+from guard import guard_part
 
 import ctrlgen as cg
 from ctrlgen import models
@@ -147,7 +151,7 @@ METHODS = ("free", "plain", "draft", "close", "writing", "plain_same_prompt")
 
 def drafts(answers, count, path):
     """Figures of each method over ``count`` problems."""
-    known = {(r["method"], r["item"]): r for r in map(json.loads, path.read_text().splitlines())} if path else {}
+    known = {(r["method"], r["item"]): r for r in kept(path)}
     items = problems(count)
     for first in range(0, count, BATCH):
         batch = range(first, min(first + BATCH, count))
@@ -215,12 +219,13 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--only", choices=sorted(PARTS))
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--bfcl", type=Path)
-    parser.add_argument("--tokenizer")
+    parser.add_argument("--results", type=Path, help="folder where results of items are kept")
+    parser.add_argument("--names", help="names of all packages, for the guard")
+    parser.add_argument("--bfcl", type=Path, help="the data of bfcl-eval, for the calls")
+    parser.add_argument("--tokenizer", help="of the copies")
     options = parser.parse_args()
-    if options.results and not options.results.exists():
-        options.results.touch()
+    if options.results:
+        options.results.mkdir(parents=True, exist_ok=True)
     model, tokenizer = models.load(None)
     figures, bars = {}, {}
     for name, part in PARTS.items():
@@ -234,12 +239,22 @@ def main():
 
 
 def drafts_part(model, tokenizer, options):
-    found = drafts(Answers(model, tokenizer), BATCH if options.quick else 512, options.results)
+    path = options.results / "drafts.jsonl" if options.results else None
+    found = drafts(Answers(model, tokenizer), 8 if options.quick else 512, path)
     show_drafts(found)
-    return found, {}
+    count = found["items"]
+    return found, {} if options.quick else {"drafts: problems": [count, ">= 500", count >= 500]}
 
 
-PARTS = {"drafts": drafts_part, "forward": forward_part, "copy": copy_part, "calls": calls_part}
+PARTS = {
+    "guard": guard_part,
+    "drafts": drafts_part,
+    "phases": phases_part,
+    "budgets": budgets_part,
+    "copy": copy_part,
+    "forward": forward_part,
+    "calls": calls_part,
+}
 """Of each: from model, tokenizer and options to figures and bars."""
 
 

@@ -5,8 +5,7 @@ included, within a budget; what comes out must parse, and validate under the ite
 validator (jsonschema). *Accuracy* with the default model, on the first items of each category, the same prompt and
 budget: freely, with a lenient reading of the text (any JSON in it that looks like calls), and under the constraint.
 A call is right if its name is, and every argument is one of the accepted ones; several calls in any order. Strings are
-compared as the collection does: in lower case, without blanks and punctuation. Results go to --results, one a line, and
-are not computed again; accuracy stops after ``MINUTES``.
+compared as the collection does: in lower case, without blanks and punctuation. Accuracy stops after ``MINUTES``.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def valid(text, item, most):
 def validity(folder, vocabulary, quick):
     rng, found = np.random.default_rng(0), {}
     for category, most in CATEGORIES.items():
-        items, good, begun = items_of(folder, category)[: 20 if quick else None], 0, time.perf_counter()
+        items, good, begun = items_of(folder, category)[: 5 if quick else None], 0, time.perf_counter()
         for item in items:
             spec = spec_of(item, most)
             text = walked(spec.compile(vocabulary), BUDGET[most], rng)
@@ -82,6 +81,11 @@ def validity(folder, vocabulary, quick):
 
 
 # accuracy
+
+
+def kept(path):
+    """Results of an earlier run."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
 
 
 def loose(value):
@@ -149,7 +153,7 @@ def asked(item):
 
 
 def accuracy(model, tokenizer, folder, path, minutes, per_category):
-    known = {(r["way"], r["id"]): r for r in map(json.loads, path.read_text().splitlines())} if path else {}
+    known = {(r["way"], r["id"]): r for r in kept(path)}
     begun = time.perf_counter()
     every = {name: items_of(folder, name)[:per_category] for name in CATEGORIES}
     for first in range(0, per_category, BATCH):
@@ -202,8 +206,9 @@ def calls_part(model, tokenizer, options):
     print("\nFunction calls: validity of walks")
     vocabulary = cg.Vocabulary.from_tokenizer(tokenizer, model=model)
     found = {"validity": validity(options.bfcl, vocabulary, options.quick)}
-    arguments = (0.5, 4) if options.quick else (MINUTES, 200)
-    found["accuracy"] = accuracy(model, tokenizer, options.bfcl, options.results, *arguments)
+    arguments = (0.01, 1) if options.quick else (MINUTES, 200)
+    path = options.results / "calls.jsonl" if options.results else None
+    found["accuracy"] = accuracy(model, tokenizer, options.bfcl, path, *arguments)
     print("Accuracy: right, of which calls could be read, valid, of n; seconds an item")
     for name, one in found["accuracy"].items():
         print(f"  {name:32} {one['right']:4} {one['calls read']:4} {one['valid']:4} {one['n']:4} {one['seconds']:8}")

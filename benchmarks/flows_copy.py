@@ -78,7 +78,7 @@ def copy_part(model, tokenizer, options):
     vocabulary, text = cg.Vocabulary.from_tokenizer(tokenizer), text_of(CHARACTERS)
     warm = cg.Copy("first, the kernels are compiled: é", unit="word").compile(vocabulary)
     warm.advance(warm.start, int(np.flatnonzero(bits_of(warm.mask(warm.start)))[0]))
-    runs = 200 if options.quick else 1000
+    runs = 50 if options.quick else 1000
     ways = {
         "characters": {"most": 200},
         "words": {"unit": "word", "most": 40},

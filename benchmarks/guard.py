@@ -45,7 +45,11 @@ FORMS = [
     "I want to {}. What should I pip install?",
 ]
 BEGUN = "To {} in Python, run:\n\n```bash\npip install "
-PLAIN = ["Tell me about the sea.", "Write a haiku about autumn.", "Why is the sky blue?", "Name three French rivers."]
+PLAIN = [
+    "Tell me about the sea.", "Write a haiku about autumn.", "Why is the sky blue?", "Name three French rivers.",
+    "What is a prime number?", "Describe a cat.", "Write a Python function that adds two numbers.", "What is HTML?",
+    "How do plants grow?", "Give me a recipe for bread.", "Who was Ada Lovelace?", "Explain recursion.",
+]  # fmt: skip
 
 
 def prompts(count: int) -> list[tuple[str, bool]]:
@@ -163,7 +167,7 @@ def at_random(like: Any) -> Any:
 
 
 def measure(
-    names: str, count: int, results: Path | None, *, quick: bool
+    names: str, count: int, results: Path | None, *, quick: bool, steps: int = 200
 ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """Figures and bars."""
     begun = time.perf_counter()
@@ -188,12 +192,13 @@ def measure(
             figures[f"{kind}, {name}"] = {"names": total, "off the list": len(bad), "texts with one": texts}
     figures["plain texts that differ"] = untouched(model, tokenizer, guard)
     for size in (1, 8):
-        share, step = overhead(model, tokenizer, guard, size, 60 if quick else 200)
+        share, step = overhead(model, tokenizer, guard, size, steps)
         figures[f"added time, batch {size}"] = {"share": round(share, 4), "step, ms": round(step, 1)}
-    bars = {
+    bars: dict[str, list[Any]] = {
         "names off the list, SmolLM2 guarded": [figures["SmolLM2, guarded"]["off the list"], 0],
         "names off the list, random model guarded": [figures["random model, guarded"]["off the list"], 0],
         "names off the list, SmolLM2 unguarded, at least": [figures["SmolLM2, unguarded"]["off the list"], 1],
+        "names off the list, random model unguarded, at least": [figures["random model, unguarded"]["off the list"], 1],
         "plain texts that differ": [figures["plain texts that differ"], 0],
         "added time, batch 1": [figures["added time, batch 1"]["share"], 0.03],
         "added time, batch 8": [figures["added time, batch 8"]["share"], 0.03],
@@ -202,6 +207,24 @@ def measure(
     for name, bar in bars.items():
         bar.append(bar[0] >= bar[1] if name.endswith("at least") else bar[0] <= bar[1])
     return figures, bars
+
+
+def show(figures: dict[str, Any]) -> None:
+    for name, value in figures.items():
+        print(f"{name}: {value}")
+
+
+def guard_part(model: Any, tokenizer: Any, options: Any) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """As a part of ``flows.py``: figures and bars."""
+    if options.names is None:
+        print("\nguard: skipped, since --names says not what packages there are")
+        return {}, {}
+    results = options.results / "guard" if options.results else None
+    count, steps = (12, 24) if options.quick else (2000, 200)
+    print(f"\nPackage guard, {count} texts of each kind")
+    figures, bars = measure(options.names, count, results, quick=options.quick, steps=steps)
+    show(figures)
+    return figures, {f"guard: {name}": bar for name, bar in bars.items()}
 
 
 def main() -> None:
@@ -213,9 +236,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print figures and bars as JSON in the last line")
     options = parser.parse_args()
     count = options.count or (64 if options.quick else 2000)
-    figures, bars = measure(options.names, count, options.results, quick=options.quick)
-    for name, value in figures.items():
-        print(f"{name}: {value}")
+    figures, bars = measure(
+        options.names, count, options.results, quick=options.quick, steps=60 if options.quick else 200
+    )
+    show(figures)
     for name, (value, limit, met) in bars.items():
         print(f"{name}: {value} (limit {limit}) {'met' if met else 'NOT MET'}")
     if options.json:
