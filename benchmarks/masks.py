@@ -35,6 +35,7 @@ from rich.table import Table
 
 import ctrlgen as cg
 from ctrlgen import models
+from ctrlgen.warming import run_every_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,6 +267,7 @@ def real(path: str, tokenizer: Any, most: int | None) -> tuple[dict[str, Any], d
         "ctrlgen any order": real_schemas.AnyOrder(tokenizer),
         "llguidance": Guidance(tokenizer),
     }
+    run_every_kernel()  # a process that serves has done so
     for engine in engines.values():
         real_schemas.watch(engine, {"schema": {"type": "string"}}, [(tokenizer.encode('"up"'), True)], clock)
     seen = real_schemas.compare(path, tokenizer, engines, clock, most)

@@ -22,7 +22,7 @@ LAYERS = (
     {"guard"},
     {"steering"},
     {"hmm"},
-    {"rows", "phases", "callers", "closing", "leaving", "processor"},
+    {"rows", "phases", "callers", "closing", "leaving", "warming", "processor"},
     {"flows"},
     {"serving", "cli"},
     {"testing"},

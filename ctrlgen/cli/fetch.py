@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ctrlgen.errors import InputError
-
-if TYPE_CHECKING:
-    from ctrlgen.engine.network import Network
 
 
 class Stored(Enum):
@@ -55,45 +52,9 @@ def warmup() -> None:
 
     So that it never happens inside a request. They are kept on disk beside the package, or where NUMBA_CACHE_DIR says.
     """
-    typer.echo("compiling kernels; the first time this takes about a minute ...", err=True)
+    from ctrlgen.warming import run_every_kernel
+
+    typer.echo("compiling kernels; the first time this takes a minute or two ...", err=True)
     begun = time.perf_counter()
     run_every_kernel()
     typer.echo(f"ready after {time.perf_counter() - begun:.1f} s", err=True)
-
-
-def run_every_kernel() -> None:
-    """Each kernel at least once, for each dtype that it is compiled for."""
-    import torch
-
-    from ctrlgen.cli.walk import EOS, byte_vocabulary
-    from ctrlgen.engine.machine import Machine, compile_network
-    from ctrlgen.engine.masks import apply_masks
-
-    machine = compile_network(byte_vocabulary(), _everything)
-    state = machine.start
-    for byte in b'ab"1':
-        row = machine.mask(state)
-        state = machine.advance(state, byte)
-        machine.distance(state)
-    machine.accepts(state)
-    if isinstance(machine, Machine):
-        machine.network.grow()
-    for dtype in (torch.float32, torch.bfloat16, torch.float64):
-        apply_masks(torch.zeros(1, EOS + 1, dtype=dtype), [row])
-
-
-def _everything(network: Network) -> int:
-    """Members with declared and other names, strings counted and not, items, parts of texts: all kernels."""
-    from ctrlgen.engine.containers import Between, Members, Others, Slot
-    from ctrlgen.engine.network import END, ITEM, NAME, RETURN
-    from ctrlgen.grammars.regex import compile_regex
-    from ctrlgen.spans import spans_of
-
-    counted = network.lexeme(compile_regex('[a-z]*"'), network.literal(b"3", END), least=1, most=3)
-    names = Others(compile_regex('[a-z]*"\\x00'), (((network.literal(b"2", END), 0),),))
-    slots = (Slot(b'ab"', ((network.literal(b"1", END), 0),)), Slot(b'b"', ()))
-    once = Between((RETURN, NAME, NAME), (RETURN, RETURN, RETURN))
-    item = network.items((), counted, 1, 1, Between((RETURN, ITEM, ITEM), (RETURN, RETURN, RETURN)), 3)
-    free = network.lexeme(compile_regex('[^"]*"'), network.literal(b"4", END))
-    part = network.part(spans_of(["ab"], "utf-8"), network.literal(b"5", END))
-    return network.fork([network.members(Members(slots, names, least=1, most=1), once, 4), item, free, part])

@@ -133,8 +133,8 @@ def _loaded(
 ) -> Run:
     """What runs a batch. All that can be wrong is found here, before the first token."""
     if specification is not None:
-        from ctrlgen.cli.fetch import run_every_kernel
         from ctrlgen.cli.walk import byte_vocabulary
+        from ctrlgen.warming import run_every_kernel
 
         specification.compile(byte_vocabulary())  # its errors come sooner than a model does
         run_every_kernel()  # loading them is no part of what masks cost

@@ -26,3 +26,5 @@ LETTERS, LEAVE = 256, 1 << 40
 ENDLESS = 1 << 30
 # states of the parts of texts (kernel_spans) have numbers from here on, so that they are told from those of the lexicon
 SPAN = 1 << 40
+# a state with more live bytes than this walks the whole trie, another one only the subtrees of its own bytes
+WIDE = 24

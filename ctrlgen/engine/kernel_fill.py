@@ -14,10 +14,8 @@ from ctrlgen.engine.columns import (
     END,
     FINAL,
     FORK,
-    HI,
     LABEL,
     LETTERS,
-    LO,
     NAME,
     REST,
     REST_HI,
@@ -30,6 +28,7 @@ from ctrlgen.engine.columns import (
 from ctrlgen.engine.kernel_moves import class_ways, left_by, limits, settle, slot_ways, valued
 from ctrlgen.engine.kernel_names import left_beyond, narrow
 from ctrlgen.engine.kernel_objects import fitting, slot_fits
+from ctrlgen.engine.kernel_recipes import BELOW, CONTROL, WITHIN, WITHOUT, note, note_walk, take, walk_below
 from ctrlgen.engine.kernel_records import ANONYMOUS, FLAGS, OTHERS
 from ctrlgen.engine.kernel_spans import fill_span, may_leave
 from ctrlgen.engine.kernel_table import (
@@ -39,6 +38,7 @@ from ctrlgen.engine.kernel_table import (
     EDGES,
     EPSILON_LIMIT,
     FRAMES,
+    INSIDE,
     NAME_TABLE,
     NEED_COUNTED_REST,
     NEED_NODE,
@@ -55,9 +55,10 @@ from ctrlgen.engine.kernel_table import (
     SIZES,
     STATES,
     STEP,
-    TOKENS,
     TOO_DEEP,
     TRIE,
+    WALK_ITEMS,
+    WALK_SLOTS,
     ZERO,
     child,
     flat32,
@@ -65,11 +66,8 @@ from ctrlgen.engine.kernel_table import (
     grid32,
     grid64,
     inner,
-    inside_of,
-    kernel,
     letters_of,
     request,
-    set_tokens,
 )
 
 
@@ -116,14 +114,7 @@ def reads_bytes(table, s):
 
 
 @inner
-def set_control(token, v, row):
-    """Set the bit of a control token where a token begins."""
-    if v == 0 and token < 32 * row.shape[0]:
-        row[token >> 5] |= np.uint32(1) << np.uint32(token & 31)
-
-
-@inner
-def from_root(table, g, k, row, work, top):
+def from_root(table, g, k, recipe, work, top):
     """Tokens that begin in state g of an automaton whose frame is k; the new top or a request.
 
     They are looked up: the row of those that stay inside, and the tries of what may follow, which are put on work.
@@ -161,22 +152,20 @@ def from_root(table, g, k, row, work, top):
         s, parent, code = settle(table, s, parent)
         if code < 0:
             return code
-        trie, tokens = grid32(table, TRIE), flat32(table, TOKENS)
+        trie = grid32(table, TRIE)
         for j in range(states[g, REST_LO], states[g, REST_HI]):
             c = rests[j, 0]
             if c >= least and (most < 0 or c <= most):
-                set_tokens(trie, tokens, rests[j, 1], row)
+                take(table, trie, recipe, rests[j, 1])
                 top = push(work, top, np.int64(rests[j, 1]), s, parent)
-    inside = inside_of(table)
-    for w in range(row.shape[0]):
-        row[w] |= inside[r, w]
+    note(table, recipe, WITHIN, r)
     return top
 
 
 @inner
-def below(table, v, g, k, row, work, top):
+def below(table, v, g, k, recipe, work, top):
     """The same for tokens below trie node v, where the automaton is in state g: they are walked."""
-    trie, tokens = grid32(table, TRIE), flat32(table, TOKENS)
+    trie = grid32(table, TRIE)
     step, states = grid32(table, STEP), grid32(table, STATES)
     depth_state, depth_count = np.empty(512, np.int32), np.empty(512, np.int32)
     room = work.shape[0] - 600
@@ -189,6 +178,17 @@ def below(table, v, g, k, row, work, top):
         if code < 0:
             return code
         goes_on = reads_bytes(table, back)
+    if not counted:
+        walk = walk_below(table, recipe, v, g)
+        if walk >= 0:
+            note(table, recipe, BELOW, walk)
+            if goes_on:
+                walks, items = grid64(table, WALK_SLOTS), flat32(table, WALK_ITEMS)
+                if (walks[walk, 3] - walks[walk, 2]) // 2 > room - top:
+                    return request(NEED_ROOM, ZERO)
+                for at in range(walks[walk, 2], walks[walk, 3], 2):
+                    top = push(work, top, np.int64(items[at]), back, parent)
+            return top
     depth_state[trie[v, DEPTH]], depth_count[trie[v, DEPTH]] = g, 0
     i, end = v + 1, np.int64(trie[v, AFTER])
     while i < end:
@@ -206,9 +206,7 @@ def below(table, v, g, k, row, work, top):
             continue
         depth_state[d] = q
         depth_count[d] = depth_count[d - 1] + states[q, BOUNDARY]
-        for j in range(trie[i, LO], trie[i, HI]):
-            t = tokens[j]
-            row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+        take(table, trie, recipe, i)
         if states[q, FINAL] == 1 and goes_on and trie[i, AFTER] > i + 1:
             if top > room:
                 return request(NEED_ROOM, ZERO)
@@ -221,12 +219,10 @@ def below(table, v, g, k, row, work, top):
 
 
 @inner
-def block(table, c, row, marks, clear):
-    """No other name may go through trie node c: clear its tokens and those below, or mark it. 0 or a request."""
-    trie, tokens = grid32(table, TRIE), flat32(table, TOKENS)
+def block(table, c, recipe, marks, clear):
+    """No other name may go through trie node c: leave out its tokens and those below, or mark it. 0 or a request."""
     if clear:
-        for i in range(trie[c, LO], trie[trie[c, AFTER] - 1, HI]):
-            row[tokens[i] >> 5] &= ~(np.uint32(1) << np.uint32(tokens[i] & 31))
+        note(table, recipe, WITHOUT, c)
     elif marks[0] + 2 < marks.shape[0]:
         marks[0] += 1
         marks[marks[0]] = c
@@ -236,12 +232,12 @@ def block(table, c, row, marks, clear):
 
 
 @inner
-def declared(table, v, n, row, work, top, marks, clear):
+def declared(table, v, n, recipe, work, top, marks, clear):
     """Tokens below trie node v that read declared names on from frame n; the new top or a request.
 
     Where a declared name ends, or where no other name is left, trie nodes are blocked for other names (see ``block``).
     """
-    trie, tokens, children = grid32(table, TRIE), flat32(table, TOKENS), grid32(table, CHILDREN)
+    trie, children = grid32(table, TRIE), grid32(table, CHILDREN)
     names, letters, frames = grid64(table, NAME_TABLE), letters_of(table), grid64(table, FRAMES)
     step = grid32(table, STEP)
     k = frames[n, 1]
@@ -263,11 +259,11 @@ def declared(table, v, n, row, work, top, marks, clear):
             if c < 0:
                 continue
             if after - following == 1 and names[following, 1] - names[following, 0] == depth + 1:
-                code = block(table, c, row, marks, clear)
+                code = block(table, c, recipe, marks, clear)
                 if code < 0:
                     return code
                 if slot_fits(table, r, names[following, 2]):
-                    set_tokens(trie, tokens, c, row)
+                    take(table, trie, recipe, c)
                     first, end = slot_ways(table, k, names[following, 2])
                     top = push_ways(table, work, top, c, k, names[following, 2], first, end)
                     if top < 0:
@@ -278,12 +274,12 @@ def declared(table, v, n, row, work, top, marks, clear):
                 at = names[following, 0]
                 rest = letters[at + begun : at + depth + 1]
                 if left_beyond(table, n, rest, depth + 1 - begun, following, after, p) <= 0:
-                    code = block(table, c, row, marks, clear)
+                    code = block(table, c, recipe, marks, clear)
                     if code < 0:
                         return code
                     p = NONE
             if fitting(table, r, following, after):
-                set_tokens(trie, tokens, c, row)
+                take(table, trie, recipe, c)
             if trie[c, AFTER] > c + 1:
                 if open_ >= pending.shape[0] - 1:
                     more = np.empty((2 * pending.shape[0], 5), np.int64)
@@ -296,7 +292,7 @@ def declared(table, v, n, row, work, top, marks, clear):
 
 
 @inner
-def repeated(table, v, n, row, marks, clear):
+def repeated(table, v, n, recipe, marks, clear):
     """Block, for other names, the trie nodes below v where a name ends that the object has had. 0 or a request."""
     trie, children, step = grid32(table, TRIE), grid32(table, CHILDREN), grid32(table, STEP)
     frames, pairs, records = grid64(table, FRAMES), grid64(table, PAIRS), flat64(table, RECORDS)
@@ -323,7 +319,7 @@ def repeated(table, v, n, row, marks, clear):
             if low < high:
                 low, high = narrow(table, low, high, pairs[text, 2] + i, rest[i])
             if i == size - 1 or left_beyond(table, n, rest, i + 1, low, high, q) <= 0:
-                code = block(table, c, row, marks, clear)
+                code = block(table, c, recipe, marks, clear)
                 if code < 0:
                     return code
                 break
@@ -331,7 +327,7 @@ def repeated(table, v, n, row, marks, clear):
 
 
 @inner
-def others_from_root(table, n, row, work, top):
+def others_from_root(table, n, recipe, work, top):
     """Tokens that read a name on that is neither declared nor used, from the root; the new top or a request."""
     frames, states, rests = grid64(table, FRAMES), grid32(table, STATES), grid32(table, RESTS)
     g, k = frames[n, 5], frames[n, 1]
@@ -345,23 +341,36 @@ def others_from_root(table, n, row, work, top):
         top = push_ways(table, work, top, np.int64(rests[j, 1]), k, NONE, first, end)
         if top < 0:
             return top
-    inside = inside_of(table)
-    for w in range(row.shape[0]):
-        row[w] |= inside[r, w]
+    note(table, recipe, WITHIN, r)
     return top
 
 
 @inner
-def others_below(table, v, n, row, work, top, marks):
+def others_below(table, v, n, recipe, work, top, marks):
     """The same below trie node v, without the nodes marked: they are walked."""
-    trie, tokens = grid32(table, TRIE), flat32(table, TOKENS)
+    trie = grid32(table, TRIE)
     step, states, frames = grid32(table, STEP), grid32(table, STATES), grid64(table, FRAMES)
-    depth_state = np.empty(512, np.int32)
-    depth_state[trie[v, DEPTH]] = frames[n, 5]
     k = frames[n, 1]
     marked = marks[1 : marks[0] + 1]
     marked.sort()
     m = ZERO
+    walk = walk_below(table, recipe, v, frames[n, 5])
+    if walk >= 0:
+        note_walk(table, recipe, walk, marked)
+        walks, items, without = grid64(table, WALK_SLOTS), flat32(table, WALK_ITEMS), ZERO
+        for at in range(walks[walk, 2], walks[walk, 3], 2):
+            i = np.int64(items[at])
+            while m < marked.shape[0] and marked[m] <= i:
+                without = max(without, np.int64(trie[marked[m], AFTER]))
+                m += 1
+            if i >= without:
+                first, last = class_ways(table, k, np.int64(items[at + 1]))
+                top = push_ways(table, work, top, i, k, NONE, first, last)
+                if top < 0:
+                    return top
+        return top
+    depth_state = np.empty(512, np.int32)
+    depth_state[trie[v, DEPTH]] = frames[n, 5]
     i, end = v + 1, np.int64(trie[v, AFTER])
     while i < end:
         while m < marked.shape[0] and marked[m] < i:
@@ -372,9 +381,7 @@ def others_below(table, v, n, row, work, top, marks):
             i = np.int64(trie[i, AFTER])
             continue
         depth_state[d] = q
-        for j in range(trie[i, LO], trie[i, HI]):
-            t = tokens[j]
-            row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+        take(table, trie, recipe, i)
         if states[q, FINAL] == 1 and trie[i, AFTER] > i + 1:
             first, last = class_ways(table, k, np.int64(states[q, LABEL]))
             top = push_ways(table, work, top, i, k, NONE, first, last)
@@ -393,39 +400,40 @@ def doubt(table, n):
 
 
 @inner
-def fill_name(table, v, n, row, work, top, patching):
+def fill_name(table, v, n, recipe, work, top, patching):
     """Tokens below trie node v that read the name of frame n on; the new top or a request.
 
-    patching: row holds the row of any other name from the root already, and is mended.
+    patching: the recipe begins with the row of any other name from the root, which is mended.
     """
     frames = grid64(table, FRAMES)
     doubt(table, n)
     marks = np.zeros(1 if patching else 2048, np.int64)
     if frames[n, 2] >= 0:
         if frames[n, 5] >= 0:
-            code = repeated(table, v, n, row, marks, patching)
+            code = repeated(table, v, n, recipe, marks, patching)
             if code < 0:
                 return code
-        top = declared(table, v, n, row, work, top, marks, patching)
+        top = declared(table, v, n, recipe, work, top, marks, patching)
         if top < 0:
             return top
     if frames[n, 5] < 0 or patching:
         return top
     if v == 0:
         # nothing is marked: who asks for other rows from the root has them patched
-        return others_from_root(table, n, row, work, top)
-    return others_below(table, v, n, row, work, top, marks)
+        return others_from_root(table, n, recipe, work, top)
+    return others_below(table, v, n, recipe, work, top, marks)
 
 
-@kernel
-def fill(table, symbol, stack, row, patching, work):
-    """Set the bits of all tokens allowed from a configuration.
+@inner
+def fill(table, symbol, stack, recipe, patching, work):
+    """Note how to write the row of the tokens allowed from a configuration.
 
-    patching: the configuration is a name with declared or used names in its way, and row holds that of any other name.
+    patching: the configuration is a name with declared or used names in its way; the recipe begins with the row of any
+    other name.
 
     Returns 1 if the text may end there, 0 if not, or a request.
     """
-    trie, tokens, children = grid32(table, TRIE), flat32(table, TOKENS), grid32(table, CHILDREN)
+    trie, children = grid32(table, TRIE), grid32(table, CHILDREN)
     nodes, edges = grid64(table, NODES), grid64(table, EDGES)
     frames, states = grid64(table, FRAMES), grid32(table, STATES)
     room = work.shape[0] - 600
@@ -451,7 +459,7 @@ def fill(table, symbol, stack, row, patching, work):
                         return top
                 elif v == 0:
                     may_end = ONE
-            top = fill_span(table, v, ~s, k, row, work, top)
+            top = fill_span(table, v, ~s, k, recipe, work, top)
         elif s < 0:
             g = ~s
             if states[g, FINAL] == 1:
@@ -465,20 +473,19 @@ def fill(table, symbol, stack, row, patching, work):
                 elif v == 0:
                     may_end = ONE
             if v == 0:
-                top = from_root(table, g, k, row, work, top)
+                top = from_root(table, g, k, recipe, work, top)
             else:
-                top = below(table, v, g, k, row, work, top)
+                top = below(table, v, g, k, recipe, work, top)
         elif nodes[s, 0] == BYTES:
             for e in range(nodes[s, 1], nodes[s, 2]):
                 if edges[e, 0] >= LETTERS:
-                    set_control(edges[e, 0] - LETTERS, v, row)
+                    if v == 0 and edges[e, 0] - LETTERS < 32 * table[INSIDE, 2]:
+                        note(table, recipe, CONTROL, edges[e, 0] - LETTERS)
                     continue
                 for byte in range(edges[e, 0], edges[e, 1] + 1):
                     c = child(trie, children, v, byte)
                     if c >= 0:
-                        for i in range(trie[c, LO], trie[c, HI]):
-                            t = tokens[i]
-                            row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+                        take(table, trie, recipe, c)
                         if trie[c, AFTER] > c + 1:
                             top = push_settled(table, work, top, c, edges[e, 2], k)
                             if top < 0:
@@ -491,7 +498,7 @@ def fill(table, symbol, stack, row, patching, work):
                 if top < 0:
                     return top
         elif nodes[s, 0] == NAME:
-            top = fill_name(table, v, k, row, work, top, patching)
+            top = fill_name(table, v, k, recipe, work, top, patching)
             patching = False
         elif nodes[s, 0] == END:
             if v == 0:

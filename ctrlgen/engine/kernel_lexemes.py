@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctrlgen.engine.columns import AFTER, BOUNDARY, BYTE, DENSE, DEPTH, FINAL, HI, LABEL, LO, RANGE_HI, RANGE_LO
-from ctrlgen.engine.kernel_table import ONE, ZERO, child, kernel, mixed
-
-WIDE = 24
-"""A state with more live bytes than this walks the whole trie, another one only the subtrees of its own bytes."""
+from ctrlgen.engine.columns import (
+    AFTER,
+    BOUNDARY,
+    BYTE,
+    DENSE,
+    DEPTH,
+    FINAL,
+    HI,
+    LABEL,
+    LEAF,
+    LO,
+    RANGE_HI,
+    RANGE_LO,
+    REST,
+    UNKNOWN,
+    WIDE,
+)
+from ctrlgen.engine.kernel_table import ONE, ZERO, child, kernel
 
 
 @kernel
@@ -60,6 +73,82 @@ def walk_automaton(trie, tokens, children, step, states, ranges, root, g, row, e
 
 
 @kernel
+def walk_beside(trie, tokens, step, states, g, base, row, exits, changed):
+    """Turn the row of the tokens that stay inside an automaton from state ``base`` into that from state ``g``.
+
+    The trie is walked only where the two go through different states. Writes the exits there to exits[:n], as
+    ``walk_automaton`` does, and to changed[:m] the ranges [first, end) of trie nodes whose exits from ``base`` are no
+    longer right, in order. Returns (n, m), which may exceed the room.
+    """
+    here, there = np.empty(512, np.int32), np.empty(512, np.int32)
+    counts, others = np.empty(512, np.int32), np.empty(512, np.int32)
+    here[0], there[0], counts[0], others[0] = g, base, 0, 0
+    n, m = ZERO, ZERO
+    i, end = ONE, np.int64(trie[0, AFTER])
+    while i < end:
+        d = trie[i, DEPTH]
+        byte = trie[i, BYTE]
+        p = step[here[d - 1], byte] if here[d - 1] >= 0 else np.int32(-1)
+        q = step[there[d - 1], byte] if there[d - 1] >= 0 else np.int32(-1)
+        after = np.int64(trie[i, AFTER])
+        if p == q and (p < 0 or counts[d - 1] == others[d - 1]):
+            i = after
+            continue
+        here[d], there[d] = p, q
+        counts[d] = counts[d - 1] + (states[p, BOUNDARY] if p >= 0 else 0)
+        others[d] = others[d - 1] + (states[q, BOUNDARY] if q >= 0 else 0)
+        last = i + 1 if p >= 0 else after
+        for j in range(trie[i, LO], trie[last - 1, HI]):
+            t = tokens[j]
+            if p >= 0:
+                row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
+            else:
+                row[t >> 5] &= ~(np.uint32(1) << np.uint32(t & 31))
+        if m < changed.shape[0]:
+            changed[m, 0], changed[m, 1] = i, last
+        m += 1
+        if p >= 0 and states[p, FINAL] == 1:
+            if n < exits.shape[0]:
+                exits[n, 0], exits[n, 1], exits[n, 2] = i, counts[d - 1], states[p, LABEL]
+            n += 1
+        i = last
+    return n, m
+
+
+@kernel
+def endures(step, first, states, g, reference, longest):
+    """Whether state g of an automaton reads any text of a reference automaton of up to ``longest`` bytes.
+
+    step: int32[.., 256], of which [first, first + states) are those of the automaton. reference: int32[R, 256], from
+    its state 0, all of whose states accept.
+    """
+    width = reference.shape[0]
+    seen = np.zeros((states, width), np.bool_)
+    pairs = np.empty((states * width, 2), np.int32)
+    pairs[0, 0], pairs[0, 1] = g, 0
+    seen[g - first, 0] = True
+    low, high = ZERO, ONE
+    for _ in range(longest):
+        end = high
+        for at in range(low, end):
+            for byte in range(256):
+                q = reference[pairs[at, 1], byte]
+                if q < 0:
+                    continue
+                p = step[pairs[at, 0], byte]
+                if p < 0:
+                    return False
+                if not seen[p - first, q]:
+                    seen[p - first, q] = True
+                    pairs[high, 0], pairs[high, 1] = p, q
+                    high += 1
+        if high == end:
+            break
+        low = end
+    return True
+
+
+@kernel
 def without(trie, tokens, row, first_node, first_token, nodes, flat):
     """The trie of the tokens whose bits in row are not set, written to nodes and flat as by ``merge_below``."""
     size = np.int64(trie[0, AFTER])
@@ -85,51 +174,6 @@ def without(trie, tokens, row, first_node, first_token, nodes, flat):
         if kept[j + 1] > kept[j]:
             flat[kept[j]] = tokens[j]
     return place[size], kept[trie[size - 1, HI]]
-
-
-@kernel
-def endurance(step, first, end, reference, longest, lasts):
-    """How many bytes of any text of a reference automaton each state of another one surely reads, up to ``longest``.
-
-    step: int32[.., 256], of which [first, end) are the states; reference: int32[R, 256], from its state 0, all of whose
-    states accept. Writes to lasts: int64[end - first].
-    """
-    n, width = end - first, reference.shape[0]
-    # one byte for each pair of equal columns
-    bytes_, hashes = np.empty(256, np.int64), np.empty(256, np.uint64)
-    kinds = ZERO
-    for byte in range(256):
-        key = np.uint64(1)
-        for q in range(first, end):
-            key = mixed(key, step[q, byte])
-        for q in range(width):
-            key = mixed(key, reference[q, byte])
-        known = False
-        for i in range(kinds):
-            if hashes[i] == key:
-                known = True
-                break
-        if not known:
-            hashes[kinds], bytes_[kinds] = key, byte
-            kinds += 1
-    rank = np.full((n, width), longest, np.int64)
-    changed = True
-    while changed:
-        changed = False
-        for s in range(n - 1, -1, -1):
-            for r in range(width):
-                best = rank[s, r]
-                for i in range(kinds):
-                    q = reference[r, bytes_[i]]
-                    if q >= 0:
-                        p = step[first + s, bytes_[i]]
-                        after = ZERO if p < 0 else 1 + rank[p - first, q]
-                        best = min(best, after)
-                if best < rank[s, r]:
-                    rank[s, r] = best
-                    changed = True
-    for s in range(n):
-        lasts[s] = rank[s, 0]
 
 
 @kernel
@@ -188,6 +232,43 @@ def merge_below(trie, tokens, exits, n, first_node, first_token, nodes, flat):
         path[depth, 0], path[depth, 1], path[depth, 2] = high, at, size
         size += 1
     return size, used
+
+
+@kernel
+def count_ranges(step):
+    """Number of runs of bytes with the same target."""
+    n = ZERO
+    for s in range(step.shape[0]):
+        before = np.int32(-1)
+        for byte in range(256):
+            n += step[s, byte] >= 0 and step[s, byte] != before
+            before = step[s, byte]
+    return n
+
+
+@kernel
+def take_in(table, accepting, boundary, first, first_range, step, states, ranges, row_of):
+    """Write an automaton to the arrays of a lexicon, from state ``first`` and range ``first_range`` on."""
+    r = first_range
+    for s in range(table.shape[0]):
+        at = first + s
+        low, before = r, np.int32(-1)
+        for byte in range(256):
+            target = table[s, byte]
+            if target >= 0:
+                target += first
+                if target == before:
+                    ranges[r - 1, 1] = byte
+                else:
+                    ranges[r, 0], ranges[r, 1], ranges[r, 2] = byte, byte, target
+                    r += 1
+            step[at, byte] = before = target
+        states[at, :] = -1
+        states[at, FINAL], states[at, BOUNDARY] = accepting[s], boundary[s]
+        states[at, LEAF] = accepting[s] and r == low
+        states[at, RANGE_LO], states[at, RANGE_HI] = low, r
+        states[at, REST] = UNKNOWN
+        row_of[at] = -1
 
 
 @kernel

@@ -371,7 +371,7 @@ def in_the_way(table, n):
     return min(ONE, used_beginning(table, flat64(table, RECORDS)[frames[frames[n, 1], 2] + OTHERS], frames[n, 2]))
 
 
-@kernel
+@inner
 def any_other(table, n):
     """The frame of a name like that of n which no declared or used name begins with, twice, plus ``in_the_way``."""
     frames = grid64(table, FRAMES)

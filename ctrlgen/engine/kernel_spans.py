@@ -10,6 +10,7 @@ import numpy as np
 
 from ctrlgen.engine.columns import AFTER, BYTES, END, HI, LETTERS, LO, SPAN
 from ctrlgen.engine.kernel_moves import left_by, limits, settle
+from ctrlgen.engine.kernel_recipes import take
 from ctrlgen.engine.kernel_table import (
     CHILDREN,
     EDGES,
@@ -20,18 +21,15 @@ from ctrlgen.engine.kernel_table import (
     ONE,
     SPAN_EDGES,
     SPANS,
-    TOKENS,
     TRIE,
     ZERO,
     child,
-    flat32,
     grid32,
     grid64,
     inner,
     kernel,
     push_frame,
     request,
-    set_tokens,
 )
 from ctrlgen.span_kernel import ending
 from ctrlgen.spans import COUNTED, FINAL, HIGH, LONGEST, LOW, OWED
@@ -92,12 +90,12 @@ def can_follow(table, v, s):
 
 
 @inner
-def fill_span(table, v, g, k, row, work, top):
-    """Set the bits of tokens below trie node v that go on from state g of frame k; the new top or a request.
+def fill_span(table, v, g, k, recipe, work, top):
+    """Note the tokens below trie node v that go on from state g of frame k; the new top or a request.
 
     What follows the part within a token is put on work.
     """
-    trie, tokens, children = grid32(table, TRIE), flat32(table, TOKENS), grid32(table, CHILDREN)
+    trie, children = grid32(table, TRIE), grid32(table, CHILDREN)
     spans, edges = grid32(table, SPANS), grid32(table, SPAN_EDGES)
     room = work.shape[0] - 600
     back, parent = left_by(grid64(table, NODES), grid64(table, FRAMES), k)
@@ -124,7 +122,7 @@ def fill_span(table, v, g, k, row, work, top):
             c = child(trie, children, u, label & 255)
             if c < 0:
                 continue
-            set_tokens(trie, tokens, c, row)
+            take(table, trie, recipe, c)
             if trie[c, AFTER] == c + 1:
                 continue
             open_[n, 0], open_[n, 1], open_[n, 2], open_[n, 3] = c, target, after_least, after_most

@@ -17,16 +17,19 @@ from ctrlgen.engine.kernel_table import (
     NODES,
     NONE,
     ONE,
+    SPELLED_AT,
     STATES,
     STEP,
     TOO_DEEP,
     ZERO,
+    flat64,
     grid32,
     grid64,
     inner,
     kernel,
     push_frame,
     request,
+    spelled,
 )
 
 
@@ -194,6 +197,14 @@ def advance(table, current, n, text, after, work):
         n = m
     sort(after, n)
     return n
+
+
+@kernel
+def advance_token(table, s, k, token, current, after, work):
+    """The same from one configuration, after the bytes of a token that has some."""
+    text, at = spelled(table), flat64(table, SPELLED_AT)
+    current[0, 0], current[0, 1] = s, k
+    return advance(table, current, ONE, text[at[token] : at[token + 1]], after, work)
 
 
 @kernel

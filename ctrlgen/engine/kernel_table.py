@@ -23,16 +23,18 @@ request; the caller provides it and calls again, which is safe since they only e
 
 from __future__ import annotations
 
+from ctypes import addressof, c_char
+
 import numpy as np
 from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ctrlgen.engine.columns import AFTER, BYTE, DENSE, HI, LO
+from ctrlgen.engine.columns import AFTER, BYTE, DENSE
 
 # what a kernel may ask for: it returns -(1 + REQUESTS * value + kind)
-REQUESTS = 8
-NEED_NODE, NEED_ROW, NEED_REST, NEED_COUNTED_REST, NEED_FRAMES, NEED_ROOM, TOO_DEEP = range(7)
+REQUESTS = 16
+NEED_NODE, NEED_ROW, NEED_REST, NEED_COUNTED_REST, NEED_FRAMES, NEED_ROOM, TOO_DEEP, NEED_ROWS, NEED_BASE = range(9)
 EPSILON_LIMIT = 1 << 20
 # sizes: used frames, pairs, record cells; whether a row may have taken tokens that hold a name twice
 FRAMES_USED, PAIRS_USED, RECORDS_USED, DOUBTS = 0, 1, 2, 3
@@ -68,6 +70,13 @@ COLUMNS = (
     ("inside", -1, np.uint32),
     ("counted_row_of", -1, np.int32),
     ("rests", 2, np.int32),
+    ("spelled", 0, np.uint8),
+    ("spelled_at", 0, np.int64),
+    ("recipe", 0, np.int64),
+    ("recipe_slots", 4, np.int64),
+    ("recipe_steps", 0, np.int64),
+    ("walk_slots", 4, np.int64),
+    ("walk_items", 0, np.int32),
     ("nodes", 5, np.int64),
     ("edges", 3, np.int64),
     ("frames", 7, np.int64),
@@ -90,7 +99,11 @@ COLUMNS = (
 )
 
 
-LEXICON_COLUMNS, NETWORK_COLUMNS = COLUMNS[:10], COLUMNS[10:]
+(TRIE, TOKENS, CHILDREN, STEP, STATES, RANGES, ROW_OF, INSIDE, COUNTED_ROW_OF, RESTS, SPELLED, SPELLED_AT,
+ RECIPE, RECIPE_SLOTS, RECIPE_STEPS, WALK_SLOTS, WALK_ITEMS,
+ NODES, EDGES, FRAMES, BUCKETS, SIZES, PAIRS, PAIR_BUCKETS, RECORDS, RECORD_BUCKETS, OBJECTS, SLOT_TABLE, WAY_TABLE,
+ NAME_TABLE, CLASS_TABLE, ARRAYS, ITEM_TABLE, LETTER_TABLE, SPANS, SPAN_EDGES) = range(len(COLUMNS))  # fmt: skip
+LEXICON_COLUMNS, NETWORK_COLUMNS = COLUMNS[:NODES], COLUMNS[NODES:]
 
 
 def table_of(columns, arrays):
@@ -105,11 +118,13 @@ def refresh(table, columns, arrays, placed):
     for i, array in enumerate(arrays):
         if array is not placed[i]:
             name, width, dtype = columns[i]
-            if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != (1 if width == 0 else 2):
-                raise TypeError(f"kernel array {name}: {array.dtype}{array.shape} is not what the kernels read")
-            if width > 0 and array.shape[1] != width:
-                raise TypeError(f"kernel array {name} has {array.shape[1]} columns, not {width}")
-            table[i] = array.__array_interface__["data"][0], array.shape[0], array.shape[-1]
+            shape = array.shape
+            fits = len(shape) == (1 if width == 0 else 2) and (width <= 0 or shape[-1] == width)
+            if array.dtype.type is not dtype or not array.data.c_contiguous or not fits:
+                raise TypeError(f"kernel array {name}: {array.dtype}{shape} is not what the kernels read")
+            quick = array.flags.writeable and array.size  # five times as fast
+            address = addressof(c_char.from_buffer(array)) if quick else array.ctypes.data
+            table[i, 0], table[i, 1], table[i, 2] = address, shape[0], shape[-1]
             placed[i] = array
 
 
@@ -140,21 +155,19 @@ def grid64(table, i):
 @inner
 def inside_of(table):
     """The rows of tokens inside automata, uint32[n, words]."""
-    return carray(pointer(table[7, 0]), (table[7, 1], table[7, 2]), np.uint32)
+    return carray(pointer(table[INSIDE, 0]), (table[INSIDE, 1], table[INSIDE, 2]), np.uint32)
 
 
 @inner
 def letters_of(table):
     """The bytes of all declared names, one after the other."""
-    return carray(pointer(table[26, 0]), (table[26, 1],), np.uint8)
+    return carray(pointer(table[LETTER_TABLE, 0]), (table[LETTER_TABLE, 1],), np.uint8)
 
 
-TRIE, TOKENS, CHILDREN, STEP, STATES, RANGES, ROW_OF = 0, 1, 2, 3, 4, 5, 6
-COUNTED_ROW_OF, RESTS = 8, 9
-NODES, EDGES, FRAMES, BUCKETS, SIZES, PAIRS, PAIR_BUCKETS = 10, 11, 12, 13, 14, 15, 16
-RECORDS, RECORD_BUCKETS, OBJECTS, SLOT_TABLE, WAY_TABLE, NAME_TABLE, CLASS_TABLE = 17, 18, 19, 20, 21, 22, 23
-ARRAYS, ITEM_TABLE = 24, 25
-SPANS, SPAN_EDGES = 27, 28
+@inner
+def spelled(table):
+    """The bytes of all tokens, one after the other."""
+    return carray(pointer(table[SPELLED, 0]), (table[SPELLED, 1],), np.uint8)
 
 
 @inner
@@ -261,20 +274,3 @@ def child(trie, children, v, byte):
             return c if b == byte else NONE
         c = np.int64(trie[c, AFTER])
     return NONE
-
-
-@inner
-def set_tokens(trie, tokens, v, row):
-    """Set the bits of the tokens that end at trie node v."""
-    for i in range(trie[v, LO], trie[v, HI]):
-        t = tokens[i]
-        row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
-
-
-@kernel
-def any_bit(row):
-    """Whether any bit of a row is set."""
-    for word in row:
-        if word:
-            return True
-    return False

@@ -23,14 +23,13 @@ from ctrlgen.engine.columns import (
     ENDLESS,
     FINAL,
     LABEL,
-    LEAF,
     RANGE_HI,
     RANGE_LO,
     REST,
     REST_HI,
     REST_LO,
-    UNKNOWN,
     UNLIMITED,
+    WIDE,
 )
 from ctrlgen.engine.watching import Watching
 from ctrlgen.errors import ComplexityError
@@ -43,9 +42,11 @@ if TYPE_CHECKING:
     from ctrlgen.vocabulary import Vocabulary
 
 _NO_COUNTS = np.zeros(0, np.uint8)
+_RECIPE, _RECIPES, _STEPS, _WALKS, _ITEMS = 4112, 1 << 14, 1 << 19, 1 << 12, 1 << 20  # as ``kernel_recipes`` says
+_REACHES = 32, 12, 6  # bytes of tokens that a walk may leave out
 _FREE_BYTES = 128  # no state with fewer live bytes reads any text
-_ROOM = 1 << 15  # states before the arrays move
-_ROOM_FOR_ROWS = 32 << 20  # bytes
+_ROOM = 1 << 17  # states before the arrays move
+_ROOM_FOR_ROWS = 128 << 20  # bytes
 MAX_BYTES = 256 << 20  # a lexicon larger than this takes no new constraints: they start a fresh one
 
 _current: weakref.WeakKeyDictionary[Vocabulary, Lexicon] = weakref.WeakKeyDictionary()
@@ -61,6 +62,11 @@ def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
         return lexicon
 
 
+@cache
+def _line_of(columns: int, dtype: Any) -> Struct:
+    return Struct(f"{columns}{np.dtype(dtype).char}")
+
+
 class Growing:
     """An array that grows by doubling; ``array`` is its full allocation, ``n`` the rows in use.
 
@@ -70,7 +76,7 @@ class Growing:
 
     def __init__(self, moved: Callable[[], None], columns: int, dtype: Any, rows: int = 64) -> None:
         self.n = 0
-        self._moved, self._line = moved, Struct(f"{columns}{np.dtype(dtype).char}")
+        self._moved, self._line = moved, _line_of(columns, dtype)
         self.array: NDArray[Any] = np.empty((rows, columns), dtype)
         self._bytes = self.array.data.cast("B")
 
@@ -98,6 +104,10 @@ class Growing:
     def write(self, row: int, *cells: int) -> None:
         """Replace a row."""
         self._line.pack_into(self._bytes, row * self._line.size, *cells)
+
+    def to_bytes(self) -> bytes:
+        """The memory of the rows in use."""
+        return bytes(self._bytes[: self.used])
 
     def extend_bytes(self, text: bytes) -> int:
         """Append the memory of some rows; the index of the first."""
@@ -134,6 +144,8 @@ class Lexicon:
         self.has_byte = np.asarray(vocabulary.has_byte, bool)
         self.lock = threading.RLock()
         self._starts: dict[tuple[str, bool], int] = {}
+        self._finite: dict[int, bool] = {}
+        self.beginnings: dict[str, Any] = {}  # what networks begin with, by the kind of network
         quotes = [token.count(b'"') if token else 0 for token in vocabulary.tokens]
         self.many_quotes = np.flatnonzero(np.asarray(quotes, np.int64) >= 3)
         self._trie = Growing(self._moved, 6, np.int32, 2 * len(trie.nodes))
@@ -141,6 +153,16 @@ class Lexicon:
         self._trie_tokens = Growing(self._moved, 1, np.int32, max(4 * len(trie.tokens), 64))
         self._trie_tokens.extend(trie.tokens.reshape(-1, 1))
         self._children = trie.children
+        ends = np.cumsum([0, *[len(token or b"") for token in vocabulary.tokens]])
+        spelled = np.frombuffer(b"".join([token or b"" for token in vocabulary.tokens]) or b"\0", np.uint8)
+        self._spelled = spelled, ends.astype(np.int64)
+        self._recipes = (
+            np.zeros(_RECIPE, np.int64),
+            np.full((_RECIPES, 4), -1, np.int64),
+            np.empty(_STEPS, np.int64),
+            np.full((_WALKS, 4), -1, np.int64),
+            np.empty(_ITEMS, np.int32),
+        )
         self._step = Growing(self._moved, 256, np.int32, _ROOM)
         self._states = Growing(self._moved, 11, np.int32, _ROOM)
         self._ranges = Growing(self._moved, 3, np.int32, 4 * _ROOM)
@@ -153,7 +175,8 @@ class Lexicon:
         self._arrays: tuple[NDArray[Any], ...] | None = None
         self._table: NDArray[np.int64] | None = None
         self._spans: list[int] = []  # the first state of each automaton
-        self._lasts: dict[int, NDArray[np.int64]] = {}
+        self._below = tuple(np.empty(len(trie.nodes), kind) for kind in (np.uint64, np.int8, np.int16))
+        self._look_below()
         self._room_for_exits = np.empty((4096, 3), np.int32)
         self._free: tuple[NDArray[np.uint32], int] | None = None
         self.shortest: list[int] = []
@@ -163,7 +186,7 @@ class Lexicon:
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """What the kernels read: the first ten of ``kernel_table.COLUMNS``."""
+        """What the kernels read: ``kernel_table.LEXICON_COLUMNS``."""
         if self._arrays is None:
             self._arrays = (
                 self._trie.array,
@@ -176,6 +199,8 @@ class Lexicon:
                 self._inside.array,
                 self._counted.array,
                 self._rests.array,
+                *self._spelled,
+                *self._recipes,
             )
         return self._arrays
 
@@ -233,9 +258,11 @@ class Lexicon:
 
     def finite(self, start: int, states: int) -> bool:
         """Whether after some beginnings only a few of the names of ``enter_names`` are left."""
-        span = self._states.array[start : start + states]
-        few = (span[:, ENDINGS] < ENDLESS) & (span[:, RANGE_HI] > span[:, RANGE_LO])
-        return bool(few.any())
+        if start not in self._finite:
+            span = self._states.array[start : start + states]
+            few = (span[:, ENDINGS] < ENDLESS) & (span[:, RANGE_HI] > span[:, RANGE_LO])
+            self._finite[start] = bool(few.any())
+        return self._finite[start]
 
     def span(self, state: int) -> tuple[int, int]:
         """The first state of the automaton that a state is of, and the number of its states."""
@@ -285,22 +312,15 @@ class Lexicon:
         return bool(self._states.array[state, BOUNDARY])
 
     def _take_in(self, automaton: Automaton) -> int:
+        from ctrlgen.engine.kernel_lexemes import count_ranges, take_in
+
         # all that can take long or fail comes first, so that an interrupt leaves the lexicon as it was
-        step, accepting = automaton.next, automaton.accepting
-        first, alive = self._step.n, step >= 0
-        source, low, high = _ranges(step)
-        ranges = np.stack([low, high, step[source, low] + first], 1).astype(np.int32)
-        at = self._ranges.n + np.searchsorted(source, np.arange(len(step) + 1))
-        states = np.full((len(step), 11), -1, np.int32)
-        states[:, FINAL], states[:, BOUNDARY] = accepting, automaton.boundary
-        states[:, LEAF] = accepting & ~alive.any(1)
-        states[:, RANGE_LO], states[:, RANGE_HI] = at[:-1], at[1:]
-        states[:, REST] = UNKNOWN
-        moved = np.where(alive, step + first, -1).astype(np.int32)
-        shortest = _distances(step, accepting)
+        table, accepting, size = np.ascontiguousarray(automaton.next), automaton.accepting, len(automaton.next)
+        first, ranges = self._step.n, int(count_ranges(table))
+        shortest = _distances(table, accepting)
         whole = bool(self.has_byte.all())
         if not whole:
-            with_bytes_there_are = _distances(np.where(self.has_byte, step, -1), accepting)
+            with_bytes_there_are = _distances(np.where(self.has_byte, table, -1), accepting)
             # of names the state after the byte that says their class is never reached: it leads nowhere in any case
             whole = all(some >= 0 or every < 0 for some, every in zip(with_bytes_there_are, shortest, strict=True))
             shortest = with_bytes_there_are if whole else shortest
@@ -309,11 +329,15 @@ class Lexicon:
         for growing in (self._step, self._states, self._row_of):
             growing.n = first
         self.shortest += shortest
-        self._whole += [whole] * len(step)
-        self._ranges.extend(ranges)
-        self._states.extend(states)
-        self._row_of.extend(np.full((len(step), 1), -1, np.int32))
-        self._step.extend(moved)
+        self._whole += [whole] * size
+        first_range = self._ranges.grow(ranges)
+        for growing in (self._states, self._row_of, self._step):
+            growing.grow(size)
+        step, states, all_ranges, row_of = self._step, self._states, self._ranges, self._row_of
+        take_in(
+            table, accepting, automaton.boundary, first, first_range,
+            step.array, states.array, all_ranges.array, row_of.array[:, 0],
+        )  # fmt: skip
         while self._spans and self._spans[-1] >= first:
             self._spans.pop()
         self._spans.append(first)
@@ -322,8 +346,7 @@ class Lexicon:
     def provide_row(self, state: int, most: int) -> None:
         """Compute the row of tokens inside the automaton from state, of at most ``most`` characters."""
         if most == UNLIMITED:
-            row = self._walked(state)
-            self._row_of.array[state, 0] = self._inside.extend(row.reshape(1, -1))
+            self._walk(state)
             return
         if state not in self._counts:
             self._counts[state] = np.full(self.words * 32, 255, np.uint8)
@@ -354,40 +377,86 @@ class Lexicon:
             if self._watching.fits(state) and self._watching.ends_anywhere(state):
                 self._exits[state] = self.walk(0, state, np.zeros(self.words, np.uint32))
             else:
-                self._walked(state)
+                self._walk(state)
         return self._exits[state]
 
-    def _walked(self, state: int) -> NDArray[np.uint32]:
-        """The row of tokens that stay inside the automaton from ``state``; its exits are noted.
+    def _walk(self, state: int) -> None:
+        """Note the row of tokens that stay inside the automaton from ``state``, and its exits.
 
         A state that reads any text without quotes and backslashes has the row of those tokens, and only the others are
         walked: a tenth of a vocabulary or less.
         """
+        exits = None
         if self._reads_free_text(state):
             tokens, others = self._free_tokens()
             row = tokens.copy()
-            self._exits[state] = self.walk(others, state, row)
+            exits = self.walk(others, state, row)
         elif self._watching.fits(state):
             row, exits = self._watching.walked(state)
-            if not self._watching.ends_anywhere(state):
-                self._exits[state] = exits
+            if self._watching.ends_anywhere(state):
+                exits = None
         else:
             row = np.zeros(self.words, np.uint32)
-            self._exits[state] = self.walk(0, state, row)
-        return row
+            exits = self._walk_tame(state, row) if self._live(state) > WIDE else self.walk(0, state, row)
+        if exits is not None:
+            self._exits[state] = exits
+        self._row_of.array[state, 0] = self._inside.extend(row.reshape(1, -1))
+
+    def _walk_tame(self, state: int, row: NDArray[np.uint32]) -> NDArray[np.int32]:
+        """``walk`` from the root, without what is below nodes where all tokens stay inside."""
+        from ctrlgen.engine.kernel_tame import LETTERS, tame, walk_tame
+
+        trie, tokens, _, step, states = self.arrays[:5]
+        first, count = self.span(state)
+        levels = np.empty((count, len(_utf8())), np.int32)
+        for reach in _REACHES:
+            good = tame(step, states, first, count, state, _utf8(), _byte_classes(), reach, levels)
+            if good >> LETTERS & 1:
+                break
+        else:  # no other class of bytes makes up enough tokens
+            return self.walk(0, state, row)
+        known = np.uint64(good), reach, levels
+        while True:
+            found = self._room_for_exits
+            n = walk_tame(trie, tokens, step, states, first, state, *self._below, *known, row, found)
+            if n <= len(found):
+                return found[:n].copy()
+            self._room_for_exits = np.empty((2 * n, 3), np.int32)
+
+    def beside(
+        self, state: int, base: int, row: NDArray[np.uint32], exits: NDArray[np.int32]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
+        """Row and exits of a state from those of another one of its automaton."""
+        from ctrlgen.engine.kernel_lexemes import walk_beside
+
+        trie, tokens, _, step, states = self.arrays[:5]
+        room = 1024
+        while True:
+            mine, new, changed = row.copy(), np.empty((room, 3), np.int32), np.empty((room, 2), np.int32)
+            n, m = walk_beside(trie, tokens, step, states, state, base, mine, new, changed)
+            if max(n, m) <= room:
+                break
+            room = 2 * max(n, m)
+        kept = np.ones(len(exits) + 1, bool)
+        low = np.searchsorted(exits[:, 0], changed[:m, 0])
+        high = np.searchsorted(exits[:, 0], changed[:m, 1])
+        for a, b in zip(low[low < high].tolist(), high[low < high].tolist(), strict=True):
+            kept[a:b] = False
+        found = np.concatenate([exits[kept[:-1]], new[:n]])
+        return mine, found[np.argsort(found[:, 0], kind="stable")]
+
+    def _live(self, state: int) -> int:
+        """Number of bytes that a state reads."""
+        low, high = self._states.array[state, RANGE_LO], self._states.array[state, RANGE_HI]
+        ranges = self._ranges.array[low:high]
+        return int((ranges[:, 1] - ranges[:, 0]).sum()) + len(ranges)
 
     def _reads_free_text(self, state: int) -> bool:
-        from ctrlgen.engine.kernel_lexemes import endurance
+        from ctrlgen.engine.kernel_lexemes import endures
 
-        number = bisect_right(self._spans, state)
-        first = self._spans[number - 1]
-        if int((self._step.array[state] >= 0).sum()) < _FREE_BYTES:
-            return False
-        if first not in self._lasts:
-            end = self._spans[number] if number < len(self._spans) else self._step.n
-            self._lasts[first] = np.empty(end - first, np.int64)
-            endurance(self._step.array, first, end, _free_text(), self.longest, self._lasts[first])
-        return int(self._lasts[first][state - first]) >= self.longest
+        first, count = self.span(state)
+        enough = self._live(state) >= _FREE_BYTES
+        return enough and bool(endures(self._step.array, first, count, state, _free_text(), self.longest))
 
     def _free_tokens(self) -> tuple[NDArray[np.uint32], int]:
         """Row of the tokens without quotes, backslashes and control characters; root of the trie of all others."""
@@ -398,6 +467,11 @@ class Lexicon:
             self.walk(0, start, row)
             self._free = row, self.trie_without(row)
         return self._free
+
+    def _look_below(self) -> None:
+        from ctrlgen.engine.kernel_tame import classes_below
+
+        classes_below(self._trie.array, _utf8(), _byte_classes(), *self._below)
 
     def trie_without(self, row: NDArray[np.uint32]) -> int:
         """The root of the trie of all tokens that are not in a row; whoever calls holds the lock."""
@@ -445,18 +519,6 @@ class Lexicon:
         return first
 
 
-def _ranges(step: NDArray[np.int32]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Runs of bytes with the same target: source, first and last byte of each, by source."""
-    changes = np.ones((len(step), 257), bool)
-    changes[:, 1:256] = step[:, 1:] != step[:, :-1]
-    source, column = np.nonzero(changes)
-    low, high = column[:-1], column[1:] - 1
-    same = source[:-1] == source[1:]  # the last mark of each state only closes its last range
-    source, low, high = source[:-1][same], low[same], high[same]
-    kept = step[source, low] >= 0
-    return source[kept], low[kept], high[kept]
-
-
 def _distances(step: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list[int]:
     """Fewest bytes from each state to acceptance, -1 where there is no way."""
     from ctrlgen.engine.kernel_lexemes import distances
@@ -472,3 +534,24 @@ def _free_text() -> NDArray[np.int32]:
     table = Automaton.anything().next.copy()
     table[0, :32] = table[0, [0x22, 0x5C]] = -1
     return table
+
+
+@cache
+def _utf8() -> NDArray[np.int32]:
+    """UTF-8; int32[S, 256], state 0 between characters."""
+    return np.ascontiguousarray(Automaton.anything().next)
+
+
+@cache
+def _byte_classes() -> NDArray[np.int64]:
+    """The class of each byte, as ``kernel_tame`` tells them apart; int64[256]."""
+    from ctrlgen.engine.kernel_tame import BEYOND
+
+    classes = np.full(256, BEYOND, np.int64)
+    classes[:128] = 3
+    ranges = ("a", "z"), ("A", "Z"), ("0", "9")
+    for number, (low, high) in enumerate(ranges):
+        classes[ord(low) : ord(high) + 1] = number
+    others = [byte for byte in range(0x20, 0x7F) if classes[byte] == 3]
+    classes[others] = np.arange(len(others)) + 4
+    return classes

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctrlgen.constraint import DEAD
-from ctrlgen.engine import kernel_fill, kernel_objects, kernel_step, kernel_table
+from ctrlgen.engine import kernel_step, kernel_table
 from ctrlgen.engine.columns import FORK, LEAVE, LETTERS
+from ctrlgen.engine.kernel_kept import DOUBTFUL, EMPTY, MAY_END, fill_kept
+from ctrlgen.engine.kernel_step import advance_token
 from ctrlgen.engine.landings import Landings
 from ctrlgen.engine.lexicon import lexicon_of
 from ctrlgen.engine.network import END, Network
@@ -65,8 +67,8 @@ class Machine(States):
     def forget_rows(self) -> None:
         """Let go of all rows; they are computed again when needed."""
         super().forget_rows()
-        self._single: dict[tuple[int, int], tuple[NDArray[np.uint32], bool]] = {}
-        self._plain: dict[tuple[int, int], tuple[NDArray[np.uint32], int]] = {}
+        self._single: dict[tuple[int, int], tuple[NDArray[np.uint32], int]] = {}
+        self._plain: dict[tuple[int, int], tuple[NDArray[np.uint32], int, int]] = {}
 
     def witness(self, state: int) -> bytes:
         """A shortest text that ends legally from ``state``, without its control tokens."""
@@ -172,74 +174,104 @@ class Machine(States):
 
     # cold steps
 
+    def _mask(self, state: int) -> NDArray[np.uint32]:
+        configurations = self._sets[state]
+        if len(configurations) == 1:  # nearly always, and nearly always the first call gives the row
+            (symbol, stack), distinct = configurations[0], self._distinct
+            with self.lock, distinct.lock:
+                code: int = fill_kept(self.network.table, distinct.place, symbol, stack, 0, True, self._work)
+                if code >= 0 and not code & (DOUBTFUL | EMPTY):
+                    self._accepts[state] = code & MAY_END != 0
+                    row = self._rows[state] = distinct.rows[code >> 3]
+                    return row
+                # what it asks for is asked for again
+        return super()._mask(state)
+
     def _new_row(self, state: int) -> NDArray[np.uint32]:
         configurations = self._sets[state]
         if len(configurations) == 1:
-            row, accepting = self._filled(*configurations[0])
+            row, flags = self._filled(*configurations[0], True)
         else:
             found = [self._row(s, k) for s, k in configurations]
-            row, accepting = np.bitwise_or.reduce([row for row, _ in found]), any(may_end for _, may_end in found)
-        self._accepts[state] = accepting
-        if accepting:
-            return row | self._end_row
-        if not kernel_table.any_bit(row):
+            flags = min(flags & EMPTY for _, flags in found) | max(flags & MAY_END for _, flags in found)
+            rows = [*[row for row, _ in found], *([self._end_row] if flags & MAY_END else [])]
+            row = self._shared(np.bitwise_or.reduce(rows))
+        self._accepts[state] = flags >= MAY_END
+        if flags & EMPTY:
             raise UnsatisfiableError(
                 f"no token of the vocabulary can continue here; the constraint wants {self.witness(state)!r}"
             )
         return row
 
-    def _row(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], bool]:
-        """The tokens allowed from a configuration, and whether the text may end there."""
+    def _row(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], int]:
+        """The same as ``_filled``, without end ids; kept, since several states often have a configuration in common."""
         found = self._single.get((symbol, stack))
         if found is None:
-            row, may_end = self._filled(symbol, stack)
-            found = self._single[symbol, stack] = self._shared(row), may_end
+            found = self._single[symbol, stack] = self._filled(symbol, stack, False)
         return found
 
-    def _filled(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], bool]:
-        if self.network.is_name(symbol) and int(self.network.frames[stack, 5]) >= 0:
-            row, doubts = self._name_row(symbol, stack)
-            may_end = 0
-        else:
-            row = np.zeros(self.vocabulary.words, np.uint32)
-            may_end, doubts = self._fill(symbol, stack, row, False)
-        if doubts:
-            self._look_again(symbol, stack, row)
-        return row, may_end > 0
+    def _filled(self, symbol: int, stack: int, ends: bool) -> tuple[NDArray[np.uint32], int]:
+        """The tokens allowed from a configuration, end ids included if wanted, and the flags of ``kernel_kept``."""
+        row, flags, asked = self._kept_row(symbol, stack, 0, ends)
+        if asked >= 0:
+            row, flags = self._name_row(symbol, stack, *divmod(asked, 2))
+        if flags & DOUBTFUL:
+            row = self._look_again(symbol, stack, row)
+        return row, flags
 
-    def _name_row(self, symbol: int, stack: int) -> tuple[NDArray[np.uint32], int]:
-        """The row of a name that need not be a declared one, and its doubts.
+    def _kept_row(self, symbol: int, stack: int, base: int, ends: bool = False) -> tuple[NDArray[np.uint32], int, int]:
+        """Run ``fill_kept``: row, flags and -1; or, where a name wants the row of any other, what NEED_BASE asks."""
+        distinct = self._distinct
+        with distinct.lock:
+            while True:
+                code = fill_kept(self.network.table, distinct.place, symbol, stack, base, ends, self._work)
+                if code >= 0:
+                    return distinct.rows[code >> 3], code & 7, -1
+                value, kind = divmod(-code - 1, kernel_table.REQUESTS)
+                if kind == kernel_table.NEED_BASE:
+                    return self._end_row, 0, value
+                if kind == kernel_table.NEED_ROWS:
+                    distinct.make_room()
+                else:
+                    self._provide(code)
+
+    def _name_row(self, symbol: int, stack: int, plain: int, blocked: int) -> tuple[NDArray[np.uint32], int]:
+        """The row of a name that need not be a declared one.
 
         All names that no declared or used name begins with share a row; the others copy it and mend what differs.
         """
-        plain, blocked = divmod(self._run(kernel_objects.any_other, stack), 2)
         found = self._plain.get((symbol, plain))
         if found is None:
-            row = np.zeros(self.vocabulary.words, np.uint32)
-            _, doubts = self._fill(symbol, plain, row, False)
-            found = self._plain[symbol, plain] = self._shared(row), doubts
-        row, doubts = found
-        if not blocked and not doubts:
-            return row, 0
-        row = row.copy()
+            row, flags, _ = self._kept_row(symbol, plain, -1)
+            found = self._plain[symbol, plain] = row, flags, row.ctypes.data
+        row, flags, address = found
         if blocked:
-            doubts |= self._fill(symbol, stack, row, True)[1]
-        return row, doubts
+            row, more, _ = self._kept_row(symbol, stack, address)
+            flags = more | flags & DOUBTFUL
+        return row, flags
 
-    def _fill(self, symbol: int, stack: int, row: NDArray[np.uint32], patching: bool) -> tuple[int, int]:
-        """Run ``fill``: whether the text may end, and its doubts."""
-        self.network.sizes[kernel_table.DOUBTS] = 0
-        may_end = self._run(kernel_fill.fill, symbol, stack, row, patching, scratch=True)
-        return may_end, int(self.network.sizes[kernel_table.DOUBTS])
-
-    def _look_again(self, symbol: int, stack: int, row: NDArray[np.uint32]) -> None:
-        """Take out tokens that spell a name twice, which a row does not follow: rare, and judged one by one."""
-        tokens = self._lexicon.many_quotes
+    def _look_again(self, symbol: int, stack: int, row: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Without tokens that spell a name twice, which a row does not follow: rare, and judged one by one."""
+        tokens, row = self._lexicon.many_quotes, row.copy()
         tokens = tokens[row[tokens >> 5] >> (tokens & 31).astype(np.uint32) & 1 == 1]
         for token in tokens.tolist():
             text = np.frombuffer(self.vocabulary.tokens[token] or b"", np.uint8)
             if not self._step(((symbol, stack),), text):
                 row[token >> 5] &= ~np.uint32(1 << (token & 31))
+        return self._shared(row)
+
+    def _spell(self, configurations: Configurations, token: int, text: bytes) -> Configurations:
+        if len(configurations) != 1:
+            return self._step(configurations, np.frombuffer(text, np.uint8))
+        s, k = configurations[0]
+        while True:
+            after = self._after
+            code = advance_token(self.network.table, s, k, token, self._current, after, self._work)
+            if code == 1:
+                return ((after.item(0), after.item(1)),)
+            if code >= 0:
+                return tuple([(s, k) for s, k in after[:code].tolist()])
+            self._provide(code)
 
     def _step(self, configurations: Configurations, text: NDArray[np.uint8]) -> Configurations:
         while True:

@@ -60,6 +60,17 @@ class Phase(NamedTuple):
     """Tokens of a budget that are for what follows; below 1: the share of it."""
 
 
+class Beginning(NamedTuple):
+    """The nodes that a network has had so far, for another over the same lexicon to begin with."""
+
+    nodes: bytes
+    edges: bytes
+    known: dict[Any, int]
+    cost: list[int]
+    cheapest: list[int]
+    complete: bool
+
+
 MAX_FRAMES = 1 << 22
 
 
@@ -92,11 +103,17 @@ class Network:
         self._cheapest: list[int] = []  # the node or edge on the shortest way
         self.complete = True
         self._arrays: tuple[NDArray[Any], ...] | None = None
-        self._table, self._stale = np.zeros((29, 3), np.int64), True
-        self._placed: list[NDArray[Any] | None] = [None] * 19  # the arrays whose addresses the table has
+        self._table, self._stale = np.zeros((len(lexicon.arrays) + len(self.arrays), 3), np.int64), True
+        self._placed: list[NDArray[Any] | None] = [None] * len(self.arrays)  # those whose addresses the table has
         self._lexicon_table: NDArray[np.int64] | None = None
         for kind, cost in ((kinds.END, 0), (kinds.RETURN, 0), (kinds.BEGIN_NAME, FAR), (kinds.ITEM, FAR)):
             self._new(kind, cost)
+        self._first = len(self.cost)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing has been built."""
+        return len(self.cost) == self._first and not self._edges.n
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -121,10 +138,11 @@ class Network:
     @property
     def table(self) -> NDArray[np.int64]:
         """Addresses and shapes of all arrays that the kernels read; it is brought up to date when one has moved."""
-        lexicon = self.lexicon.table
-        if self._stale or self._lexicon_table is not lexicon:
+        lexicon = self.lexicon._table
+        if self._stale or lexicon is None or self._lexicon_table is not lexicon:
             from ctrlgen.engine.kernel_table import NETWORK_COLUMNS, refresh
 
+            lexicon = self.lexicon.table
             self._stale, self._lexicon_table = False, lexicon
             self._table[: len(lexicon)] = lexicon
             refresh(self._table[len(lexicon) :], NETWORK_COLUMNS, self.arrays, self._placed)
@@ -181,6 +199,8 @@ class Network:
 
     def _bytes(self, edges: Sequence[tuple[int, int, int]]) -> int:
         """Node with byte edges (low, high, target)."""
+        if len(edges) == 1 and edges[0][0] == edges[0][1]:
+            return self._byte(edges[0][0], edges[0][2])
         key = tuple(edges)
         node = self._known.get(key)
         if node is None:
@@ -192,10 +212,22 @@ class Network:
             node = self._known[key] = self._new(kinds.BYTES, cost, at, at + len(edges), via=via)
         return node
 
+    def _byte(self, byte: int, then: int) -> int:
+        """Node with one edge, for one byte or other letter."""
+        key = byte, then
+        node = self._known.get(key)
+        if node is None:
+            if not self._all_bytes and byte < kinds.LETTERS and not self.lexicon.has_byte[byte]:
+                self.complete = False
+            at = self._edges.append(byte, byte, then)
+            cost = self.cost[then] + (byte != kinds.LEAVE)
+            node = self._known[key] = self._new(kinds.BYTES, cost, at, at + 1, via=byte)
+        return node
+
     def literal(self, text: bytes, then: int) -> int:
         """Reads ``text``, then goes on at ``then``."""
         for byte in reversed(text):
-            then = self._bytes([(byte, byte, then)])
+            then = self._known.get((byte, then)) or self._byte(byte, then)
         return then
 
     def letters(self, edges: Sequence[tuple[int, int]]) -> int:
@@ -286,14 +318,15 @@ class Network:
             node = self._known[key] = self._new_fork(several)
         return node
 
-    def _new_fork(self, nodes: list[int], at: int | None = None) -> int:
-        cost, via = min((self.cost[n], n) for n in nodes)
-        low = self._new_edges_at([(0, 0, node) for node in nodes])
-        if at is None:
-            return self._new(kinds.FORK, cost, low, low + len(nodes), via=via)
-        self._nodes.write(at, kinds.FORK, low, low + len(nodes), -1, 0)
-        self._cheapest[at] = via
-        return at
+    def _new_fork(self, nodes: list[int]) -> int:
+        via = nodes[0]
+        for node in nodes:
+            if (self.cost[node], node) < (self.cost[via], via):
+                via = node
+        low = self._edges.n
+        for node in nodes:
+            self._edges.append(0, 0, node)
+        return self._new(kinds.FORK, self.cost[via], low, low + len(nodes), via=via)
 
     def rule(self, cost: int) -> int:
         """A node to be given its meaning by ``define``; cost: bytes of the shortest text that it reads."""
@@ -301,7 +334,9 @@ class Network:
 
     def define(self, rule: int, node: int) -> None:
         """Give a rule its meaning."""
-        self._new_fork([node], at=rule)
+        at = self._edges.append(0, 0, node)
+        self._nodes.write(rule, kinds.FORK, at, at + 1, -1, 0)
+        self._cheapest[rule] = node
 
     def lazy(self, build: Callable[[], int], cost: int) -> int:
         """A node whose ``build()`` is called when a text first meets it; cost as in ``rule``."""
@@ -353,6 +388,19 @@ class Network:
             edges = [(byte, byte, done[i, j, depth + 1]) for byte, i, j in parts]
             done[low, high, depth] = self.fork([*([self._bytes(edges)] if edges else []), *ends])
         return done[0, len(ways), 0]
+
+    def beginning(self) -> Beginning:
+        """What has been built so far, if that is neither objects nor anything lazy."""
+        built = self._nodes.to_bytes(), self._edges.to_bytes()
+        return Beginning(*built, {**self._known}, [*self.cost], [*self._cheapest], self.complete)
+
+    def begin_with(self, beginning: Beginning) -> None:
+        """Have the nodes of another network; in this one nothing has been built."""
+        self._nodes.n = self._edges.n = 0
+        self._nodes.extend_bytes(beginning.nodes)
+        self._edges.extend_bytes(beginning.edges)
+        self._known, self.complete = {**beginning.known}, beginning.complete
+        self.cost, self._cheapest = [*beginning.cost], [*beginning.cheapest]
 
     # objects and arrays
 

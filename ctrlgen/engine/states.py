@@ -105,6 +105,10 @@ class States:
         """The live configurations after the bytes of a token, sorted."""
         raise NotImplementedError
 
+    def _spell(self, configurations: Configurations, token: int, text: bytes) -> Configurations:
+        """The same after a token, whose bytes are ``text``."""
+        return self._step(configurations, np.frombuffer(text, np.uint8))
+
     def _read(self, configurations: Configurations, token: int) -> Configurations:
         """The same after a control token, one of ``_atoms``."""
         raise NotImplementedError
@@ -114,7 +118,7 @@ class States:
         raise NotImplementedError
 
     def _new_row(self, state: int) -> NDArray[np.uint32]:
-        """The row of a state, EOS ids included."""
+        """The row of a state, EOS ids included, as ``_shared`` gives it."""
         raise NotImplementedError
 
     def _measure(self, state: int) -> int:
@@ -133,7 +137,7 @@ class States:
             return DEAD
         with self.lock:
             before = self._sets[state]
-            after = self._step(before, np.frombuffer(text, np.uint8)) if text else self._read(before, token)
+            after = self._spell(before, token, text) if text else self._read(before, token)
             move = self._state(after) if after else DEAD
             if len(self._moves) >= _MAX_MOVES:
                 self._moves.clear()
@@ -142,7 +146,7 @@ class States:
 
     def _mask(self, state: int) -> NDArray[np.uint32]:
         with self.lock:
-            row = self._rows[state] = self._shared(self._new_row(state))
+            row = self._rows[state] = self._new_row(state)
         return row
 
     def _shared(self, row: NDArray[np.uint32]) -> NDArray[np.uint32]:

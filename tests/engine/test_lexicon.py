@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,11 +11,14 @@ from hypothesis import strategies as st
 
 from ctrlgen.automaton import Automaton
 from ctrlgen.engine.lexicon import UNLIMITED, Lexicon, lexicon_of
+from ctrlgen.grammars.regex import compile_regex
 from ctrlgen.vocabulary import Vocabulary
 
 ALPHABET = b'ab"'
 TOKENS = [bytes([a]) for a in range(256)] + [b"ab", b"aab", b'a"', b'"', b'ba"b', b'"a', b'""', b"bbbb", b"abab", None]
 VOCABULARY = Vocabulary([*TOKENS, None], (len(TOKENS),))
+WORDS = sorted({"".join(t).encode() for n in (2, 3) for t in itertools.product("ab/x0é ", repeat=n)})
+WIDE_VOCABULARY = Vocabulary([*TOKENS[:256], *WORDS, None], (256 + len(WORDS),))
 
 
 def automaton(language: frozenset[bytes]) -> Automaton:
@@ -109,7 +114,7 @@ def test_an_interrupt_while_an_automaton_is_taken_in_leaves_the_lexicon_whole(mo
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(growing, "extend", stop)
+            patch.setattr(growing, "grow", stop)
             lexicon.enter(Automaton.from_strings([b"aab", method.encode()]))
     start = lexicon.enter(Automaton.from_strings([b"ab", b"b"]))
     assert lexicon.complete(start)
@@ -137,3 +142,23 @@ def test_names_do_not_need_bytes_that_no_name_needs():
     open_one = JsonSchema({"properties": {"ab": {"type": "null"}}, "type": "object"}).compile(some)
     assert isinstance(open_one, Machine)
     check_laws(open_one, texts=['{"ab": null, "é": [1]}'], max_states=150)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.sampled_from(["[a-z]", "[^/]", ".", "é", "[a-z0-9_]", '"', "ab", "(?:x|yy)"]), min_size=1, max_size=4),
+    st.data(),
+)
+def test_rows_and_exits_taken_from_a_state_alike_are_those_of_a_walk(parts: list[str], data: st.DataObject) -> None:
+    pattern = "".join(part + data.draw(st.sampled_from(["", "*", "+", "?", "{1,3}"])) for part in parts)
+    automaton = compile_regex(pattern)
+    lexicon = Lexicon(WIDE_VOCABULARY)
+    start = lexicon.enter(automaton)
+    states = data.draw(st.permutations(range(start, start + len(automaton.next))))
+    for state in states:
+        row = np.zeros(lexicon.words, np.uint32)
+        exits = lexicon.walk(0, state, row)
+        lexicon.provide_row(state, UNLIMITED)
+        assert np.array_equal(lexicon.arrays[7][lexicon.arrays[6][state]], row)
+        if not lexicon._reads_free_text(state):  # whose exits are in a smaller trie
+            assert lexicon._exits_of(state).tolist() == exits.tolist()

@@ -172,9 +172,16 @@ class Blanks:
     def __init__(self, network: Network, whitespace: Whitespace) -> None:
         self.network, self.whitespace = network, whitespace
         self._after = {"compact": (b"",), "line": (b"", b" "), "pretty": (b"",)}[whitespace]
+        beginnings, fresh = network.lexicon.beginnings, network.fresh
+        if fresh and whitespace in beginnings:
+            beginning, self.members, self.strings, self.items = beginnings[whitespace]
+            network.begin_with(beginning)
+            return
         name = network.literal(b'"', NAME)
         self.members, self.strings = self._between(b"}", name), self._between(b"]", name)
         self.items = self._between(b"]", ITEM)
+        if fresh:
+            beginnings[whitespace] = network.beginning(), self.members, self.strings, self.items
 
     def _between(self, bracket: bytes, more: int) -> Between:
         close = self.network.literal(bracket, RETURN)
@@ -193,8 +200,10 @@ class Blanks:
 
     def colon(self, then: int) -> int:
         """The colon after a name."""
-        texts = [b":" + blank for blank in self._after]
-        return self.gap(self.network.strings(texts, self.gap(then)))
+        then = self.gap(then)
+        if b" " in self._after:
+            then = self.network.fork([self.network.literal(b" ", then), then])
+        return self.gap(self.network.literal(b":", then))
 
     def rest(self, close: bytes | None, more: int | None) -> int:
         """After an item: the bracket, or a comma and more (None: not allowed)."""

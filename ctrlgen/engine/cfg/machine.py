@@ -129,7 +129,7 @@ class GrammarMachine(States):
             row |= self._end_row
         elif not found:
             raise UnsatisfiableError("no token of the vocabulary can continue here")
-        return row
+        return self._shared(row)
 
     def _fresh_row(self) -> NDArray[np.uint32]:
         """A row of zeros out of a block of them, since fresh memory costs more than most masks."""
@@ -140,9 +140,8 @@ class GrammarMachine(States):
 
     def _shared(self, row: NDArray[np.uint32]) -> NDArray[np.uint32]:
         kept = super()._shared(row)
-        if kept is not row and row.flags.writeable:
-            row.fill(0)
-            self._block.append(row)
+        row.fill(0)
+        self._block.append(row)
         return kept
 
     def _measure(self, state: int) -> int:
