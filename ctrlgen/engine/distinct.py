@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BYTES = 128 << 20
 """Memory for the rows of a vocabulary; 8,000 distinct ones of 128k ids."""
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES, _BLOCK_ROWS = 1 << 20, 256
 _ALIGNED = 16  # 32-bit words of a cache line
 
 _tables: weakref.WeakKeyDictionary[Vocabulary, DistinctRows] = weakref.WeakKeyDictionary()
@@ -67,7 +67,7 @@ class DistinctRows:
         self._ends = np.zeros(self._stride, np.uint32)
         self._ends[: self.words] = end_row
         self.place = np.zeros(9, np.int64)
-        self.place[ROWS] = min(self.most, max(16, _BLOCK_BYTES // (4 * self._stride)))
+        self.place[ROWS] = min(self.most, _BLOCK_ROWS, max(16, _BLOCK_BYTES // (4 * self._stride)))
         self.place[STRIDE], self.place[ENDS] = self._stride // 2, self._ends.ctypes.data
         self._empty()
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ctrlgen.automaton import Automaton
@@ -116,6 +116,7 @@ def test_an_object_is_its_texts(case: str) -> None:
     check_laws(machine, max_states=150)
 
 
+MOST_TEXTS = 20_000
 names_pool = st.sampled_from([b"a", b"ab", b"b", b"aa", b"c"])
 
 
@@ -140,9 +141,10 @@ def random_objects(draw):
 @settings(max_examples=120, deadline=None)
 @given(random_objects())
 def test_random_objects_are_their_texts(case: tuple) -> None:
-    texts = list(object_texts(*case))
+    texts = list(itertools.islice(object_texts(*case), MOST_TEXTS + 1))
     if not texts:
         return  # who builds a network leaves out what has no text
+    assume(len(texts) <= MOST_TEXTS)  # seven names in any order have millions
     machine = object_machine(*case)
     assert_same_language(machine, Enumerated(VOCABULARY, texts))
     check_laws(machine, max_states=60)
