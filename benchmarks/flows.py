@@ -240,7 +240,7 @@ def main():
 
 def drafts_part(model, tokenizer, options):
     path = options.results / "drafts.jsonl" if options.results else None
-    found = drafts(Answers(model, tokenizer), 8 if options.quick else 512, path)
+    found = drafts(Answers(model, tokenizer), 4 if options.quick else 512, path)
     show_drafts(found)
     count = found["items"]
     return found, {} if options.quick else {"drafts: problems": [count, ">= 500", count >= 500]}

@@ -206,16 +206,16 @@ def calls_part(model, tokenizer, options):
     print("\nFunction calls: validity of walks")
     vocabulary = cg.Vocabulary.from_tokenizer(tokenizer, model=model)
     found = {"validity": validity(options.bfcl, vocabulary, options.quick)}
-    arguments = (0.01, 1) if options.quick else (MINUTES, 200)
     path = options.results / "calls.jsonl" if options.results else None
-    found["accuracy"] = accuracy(model, tokenizer, options.bfcl, path, *arguments)
+    minutes, items = (0, 0) if options.quick else (MINUTES, 200)
+    found["accuracy"] = accuracy(model, tokenizer, options.bfcl, path, minutes, items)
     print("Accuracy: right, of which calls could be read, valid, of n; seconds an item")
     for name, one in found["accuracy"].items():
         print(f"  {name:32} {one['right']:4} {one['calls read']:4} {one['valid']:4} {one['n']:4} {one['seconds']:8}")
     good, count = map(sum, zip(*found["validity"].values(), strict=True))
     held = [one for name, one in found["accuracy"].items() if name.endswith("constrained")]
-    kept, asked_for = sum(one["valid"] for one in held), sum(one["n"] for one in held)
-    return found, {
-        "calls: walks valid": [good, f"== {count}", good == count],
-        "calls: texts of the model valid": [kept, f"== {asked_for}", kept == asked_for],
-    }
+    good_texts, asked_for = sum(one["valid"] for one in held), sum(one["n"] for one in held)
+    bars = {"calls: walks valid": [good, f"== {count}", good == count]}
+    if asked_for:
+        bars["calls: texts of the model valid"] = [good_texts, f"== {asked_for}", good_texts == asked_for]
+    return found, bars

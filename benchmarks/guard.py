@@ -54,8 +54,9 @@ PLAIN = [
 
 def prompts(count: int) -> list[tuple[str, bool]]:
     """(prompt, whether it is a chat's) by number."""
-    made = []
-    for i in range(count):
+    made, every = [], len(TASKS) * (len(FORMS) + 2)
+    for number in range(count):
+        i = number if count >= every else number * every // count
         task = TASKS[i % len(TASKS)]
         form = i // len(TASKS) % (len(FORMS) + 2)
         made.append((FORMS[form].format(task), True) if form < len(FORMS) else (BEGUN.format(task), False))
@@ -112,21 +113,28 @@ class RandomLogits(torch.nn.Module):
 
 
 def load_seconds(names: str) -> float:
-    """Seconds that a fresh process takes to load a list which was read before; numpy and ctrlgen are loaded."""
+    """Seconds that a fresh process takes to load a list which was read before; numpy and ctrlgen are loaded.
+
+    The lesser of wall and process time, of three processes the least: other jobs may share the machine.
+    """
     code = (
-        "import sys, time, numpy, ctrlgen as cg; cg.PackageGuard(['a']); t = time.perf_counter(); "
-        "cg.PackageGuard(sys.argv[1]); print(time.perf_counter() - t)"
+        "import sys, time, numpy, ctrlgen as cg; cg.PackageGuard(['a']); "
+        "now = lambda: (time.perf_counter(), time.process_time()); t = now(); "
+        "cg.PackageGuard(sys.argv[1]); print(min(b - a for a, b in zip(t, now())))"
     )
-    run = subprocess.run([sys.executable, "-c", code, names], capture_output=True, text=True, check=True)
-    return round(float(run.stdout), 4)
+    runs = [subprocess.run([sys.executable, "-c", code, names], capture_output=True, check=True) for _ in range(3)]
+    return round(min(float(run.stdout) for run in runs), 4)
 
 
 def untouched(model: Any, tokenizer: Any, guard: Any) -> int:
-    """Number of plain texts that differ between guarded and unguarded greedy decoding."""
-    options = {"chat": True, "max_new_tokens": 48, "trace": False}
-    guarded = cg.generate(model, tokenizer, PLAIN, guard, **options)
-    free = cg.generate(model, tokenizer, PLAIN, **options)
-    return sum(a.token_ids != b.token_ids for a, b in zip(guarded, free, strict=True))
+    """Number of plain texts that differ between guarded and unguarded greedy decoding.
+
+    A guarded text always ends with the end token, so it is given one token more.
+    """
+    options = {"chat": True, "trace": False}
+    guarded = cg.generate(model, tokenizer, PLAIN, guard, max_new_tokens=49, **options)
+    free = cg.generate(model, tokenizer, PLAIN, max_new_tokens=48, **options)
+    return sum(a.text != b.text for a, b in zip(guarded, free, strict=True))
 
 
 def overhead(model: Any, tokenizer: Any, guard: Any, size: int, steps: int) -> tuple[float, float]:

@@ -636,6 +636,21 @@ def test_guard_checks_a_finished_text(tmp_path):
     assert run("guard", "--names", str(names), "--check", str(file))[0] == 0
 
 
+def test_guard_checks_import_statements(tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("pyyaml\nnumpy\n")
+    options = ["guard", "--names", str(names), "--check", "-"]
+    text = "```python\nimport yaml, numpy, bad\n```\n"
+    assert run(*options, stdin=text)[0] == 0
+    status, out, _ = run(*options, "--imports", "--module", "yaml=pyyaml", stdin=text)
+    assert status == 1
+    assert out == "-:2:21: 'bad' is not on the list\n"
+    for wrong in (["--module", "yaml=pyyaml"], ["--imports", "--module", "yaml"]):
+        status, _, error = run(*options, *wrong, stdin=text)
+        assert status == 2
+        assert "MODULE=PACKAGE" in error
+
+
 def test_guard_needs_names_and_a_text(tmp_path):
     status, _, error = run("guard", "--check", "-", stdin="x")
     assert status == 2

@@ -43,6 +43,13 @@ def guard(
     ecosystem: Annotated[Where, typer.Option(help="Whose commands are watched.")] = Where.PYPI,
     urls: Annotated[Allowed, typer.Option(help="Whether URLs and other indexes may be named.")] = Allowed.REFUSE,
     paths: Annotated[Allowed, typer.Option(help="Whether local files and folders may.")] = Allowed.ALLOW,
+    imports: Annotated[bool, typer.Option("--imports", help="Watch import statements in Python code too.")] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--module", metavar="MODULE=PACKAGE", help="With --imports: a module and its package; repeatable."
+        ),
+    ] = None,
     check: Annotated[
         str | None, typer.Option(metavar="FILE|-", help="Check a finished text instead of generating one.")
     ] = None,
@@ -65,7 +72,7 @@ def guard(
     With PROMPT a model goes on from it, and what the guard changed is listed on stderr. With --check a finished text is
     read: exit status 0 if all it installs is on the list, 1 if something is not, and then the places are shown.
     """
-    made = _guard(names, index, ecosystem.value, urls.value, paths.value)
+    made = _guard(names, index, ecosystem.value, urls.value, paths.value, _imports(imports, modules))
     if check is not None:
         if prompt is not None:
             raise InputError("a PROMPT and --check are given: choose one")
@@ -77,14 +84,27 @@ def guard(
     _generate(made, prompt, model, chat, as_json, max_new_tokens=max_new_tokens, seed=seed, **decoding)
 
 
-def _guard(names: str | None, index: str | None, ecosystem: Any, urls: Any, paths: Any) -> PackageGuard:
+def _imports(watched: bool, modules: list[str] | None) -> bool | dict[str, str]:
+    if not modules:
+        return watched
+    pairs = [one.partition("=") for one in modules]
+    if not watched or not all(name and package for name, _, package in pairs):
+        raise InputError(
+            f"--module is {', '.join(modules)}; expected MODULE=PACKAGE, such as yaml=pyyaml, with --imports"
+        )
+    return {name: package for name, _, package in pairs}
+
+
+def _guard(
+    names: str | None, index: str | None, ecosystem: Any, urls: Any, paths: Any, imports: bool | dict[str, str]
+) -> PackageGuard:
     from ctrlgen.guard.names import fetch_names
     from ctrlgen.guard.package_guard import PackageGuard
 
     if (names is None) == (index is None):
         raise InputError("which packages are there? give --names FILE, or --index URL (--index pip: the one pip uses)")
     source = names if names is not None else fetch_names(None if index == "pip" else index)
-    return PackageGuard(source, ecosystem, urls=urls, paths=paths)
+    return PackageGuard(source, ecosystem, urls=urls, paths=paths, imports=imports)
 
 
 def _check(guard: PackageGuard, source: str, requirements: bool, as_json: bool) -> None:

@@ -15,6 +15,8 @@ from ctrlgen.engine.levels import levels_of
 from ctrlgen.errors import VocabularyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from ctrlgen.engine.levels import Levels
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from ctrlgen.index.name_index import NameIndex
     from ctrlgen.vocabulary import Vocabulary
 
-Position = tuple[int, int, int, int]
+Position = tuple[int, ...]
 """State of the scanner, edge and depth among the names, bits: see ``ctrlgen.guard.guard_kernel``."""
 
 FINISHED = 0
@@ -41,19 +43,17 @@ class GuardConstraint:
         VocabularyError: bytes that names use are no tokens, so that a name could be begun and not be finished.
     """
 
+    origin: Position = (0, 0, 0, 0)
+    """The position at the start of a text."""
+
     def __init__(self, scanner: Scanner, index: NameIndex, vocabulary: Vocabulary) -> None:
-        missing = [byte for byte in sorted(index.alphabet) if not vocabulary.has_byte[byte]]
-        if missing:
-            raise VocabularyError(
-                f"the vocabulary has no token of the single byte 0x{missing[0]:02x}, which occurs in names, so a name "
-                "could be begun that no token finishes; use a tokenizer with all bytes"
-            )
         self.scanner, self.index, self.vocabulary = scanner, index, vocabulary
+        self._require(index.alphabet)
         self._tables, self._names = scanner.tables, index.layout.walk
         self._eos = frozenset(vocabulary.eos)
         self._controls = frozenset(t for t in vocabulary.special.values() if t < vocabulary.width) - self._eos
         self._control_row = vocabulary.row(self._controls)
-        self._positions: list[Position] = [(-1, 0, 0, 0)]
+        self._positions: list[Position] = [(-1, *self.origin[1:])]
         self._number: dict[Position, int] = {}
         self._moves: dict[tuple[int, int], int] = {}
         self._farthest: dict[int, int] = {}
@@ -61,19 +61,16 @@ class GuardConstraint:
         self._distinct = rows_of(vocabulary)
         self._distinct.held_by(self)
         self._lock = threading.Lock()
-        self.start = self._state((0, 0, 0, 0))
+        self.start = self._state(self.origin)
 
     def after(self, context: str) -> GuardConstraint:
         """The same constraint, for a text that follows ``context``; shares all that this one has found out.
 
         What the guard would refuse in the context is taken for free text.
         """
-        from ctrlgen.guard.guard_kernel import take
-
-        position: Position = (0, 0, 0, 0)
+        position = self.origin
         for byte in context.encode(errors="replace")[-_MOST_CONTEXT:]:
-            found = tuple(map(int, take(self._tables, self._names, self.scanner.joins, *position, byte)))
-            position = (0, 0, 0, 0) if found[0] < 0 else found  # type: ignore[assignment]
+            position = self._step(position, bytes([byte])) or self.origin
         other = copy(self)
         other.start = self._state(position)
         self._distinct.held_by(other)
@@ -91,10 +88,7 @@ class GuardConstraint:
 
     def accepts(self, state: int) -> bool:
         """Whether the text may end here: no name is unfinished."""
-        if state == FINISHED:
-            return True
-        s, *place = self._positions[state]
-        return not self.scanner.in_name[s] or self._complete(*place)
+        return state == FINISHED or self._finished(state)
 
     def distance(self, state: int) -> int:
         """Number of tokens, EOS included, that suffice to end: of the rest of a short name, longest token first."""
@@ -124,7 +118,7 @@ class GuardConstraint:
         """The bytes that finish the name that is being written; empty outside of names."""
         if self.accepts(state):
             return b""
-        _, e, d, _ = self._positions[state]
+        _, e, d, *_ = self._positions[state]
         if e < 0:
             return b":"  # what is no name may only become a URL
         return self.index.rest_below(e, d)
@@ -146,10 +140,23 @@ class GuardConstraint:
         """Let go of all rows; they are computed again when needed."""
         self._rows = OrderedDict()
 
-    def _complete(self, e: int, d: int, bits: int) -> bool:
+    def _require(self, alphabet: Iterable[int]) -> None:
+        missing = [byte for byte in sorted(alphabet) if not self.vocabulary.has_byte[byte]]
+        if missing:
+            raise VocabularyError(
+                f"the vocabulary has no token of the single byte 0x{missing[0]:02x}, which occurs in names, so a name "
+                "could be begun that no token finishes; use a tokenizer with all bytes"
+            )
+
+    def _finished(self, state: int) -> bool:
+        s, e, d, bits, *_ = self._positions[state]
+        return not self.scanner.in_name[s] or self._complete(self.index, e, d, bits)
+
+    @staticmethod
+    def _complete(index: NameIndex, e: int, d: int, bits: int) -> bool:
         from ctrlgen.guard.guard_kernel import complete
 
-        return bool(complete(self._names, e, d, bits))
+        return bool(complete(index.layout.walk, e, d, bits))
 
     def _state(self, position: Position) -> int:
         state = self._number.get(position)
@@ -161,8 +168,6 @@ class GuardConstraint:
         return state
 
     def _advance(self, state: int, token: int) -> int:
-        from ctrlgen.guard.guard_kernel import take_text
-
         if state < 0 or not 0 <= token < self.vocabulary.width:
             return DEAD
         if token in self._eos:
@@ -174,10 +179,8 @@ class GuardConstraint:
         text = self.vocabulary.tokens[token] if token < len(self.vocabulary.tokens) else None
         if not text:
             return DEAD
-        found = take_text(
-            self._tables, self._names, self.scanner.joins, *self._positions[state], np.frombuffer(text, np.uint8)
-        )
-        after = DEAD if found[0] < 0 else self._state(tuple(map(int, found)))  # type: ignore[arg-type]
+        found = self._step(self._positions[state], text)
+        after = DEAD if found is None else self._state(found)
         if len(self._moves) >= _MOST_MOVES:
             self._moves = {}
         self._moves[state, token] = after
@@ -201,11 +204,22 @@ class GuardConstraint:
 
     def _lengths(self, state: int) -> NDArray[np.int32]:
         """int32[32 * words]: of each text token that is allowed what ``guard_kernel.lengths`` says; 0 of all others."""
+        left = np.zeros(32 * self.vocabulary.words, np.int32)
+        self._measure(self._positions[state], left)
+        return left
+
+    def _step(self, position: Position, text: bytes) -> Position | None:
+        """The position after some bytes, None if one is refused."""
+        from ctrlgen.guard.guard_kernel import take_text
+
+        found = take_text(self._tables, self._names, self.scanner.joins, *position, np.frombuffer(text, np.uint8))
+        return None if found[0] < 0 else tuple(map(int, found))
+
+    def _measure(self, position: Position, left: NDArray[np.int32]) -> None:
         from ctrlgen.guard.guard_kernel import lengths
 
-        left, trie = np.zeros(32 * self.vocabulary.words, np.int32), self.vocabulary.trie
+        trie = self.vocabulary.trie
         lengths(
             self._tables, self._names, self.scanner.joins, self.index.layout.shortest, trie.nodes, trie.tokens,
-            trie.longest, *self._positions[state], left,
+            trie.longest, *position, left,
         )  # fmt: skip
-        return left

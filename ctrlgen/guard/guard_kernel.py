@@ -58,7 +58,7 @@ def take(scanner, names, joins, s, e, d, bits, byte):
         e, d = walk_on(names, np.int64(0), np.int64(0), np.int64(fold[byte]))
         if e < 0 and not url[t]:
             return refused
-        return t, e, d, np.int64(0)
+        return t, e, d, np.int64(JOINED if joins and fold[byte] == 0x2D else 0)
     f, t = np.int64(fold[byte]), np.int64(within[s, byte])
     whole = e >= 0 and _ended(names[1], names[2], names[3], names[4], names[5], e, d)
     if t >= 0 and not in_name[t]:

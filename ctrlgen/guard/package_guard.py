@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from ctrlgen.constraints.package_names import index_of_names
 from ctrlgen.errors import InputError
 from ctrlgen.guard.commands import Ecosystem
+from ctrlgen.guard.imports import modules_of, pairs_of
 from ctrlgen.guard.names import read_names
 from ctrlgen.index.name_index import NameIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ctrlgen.guard.constraint import GuardConstraint
     from ctrlgen.guard.scanner import Scanner
@@ -55,6 +56,8 @@ class PackageGuard:
         ecosystem: "pypi" for pip, pipx, uv, poetry, pdm, conda and kin; "npm" for npm, npx, yarn, pnpm and bun.
         urls: whether a URL or another index may be named, from which anything could come.
         paths: whether local files and folders may.
+        imports: whether import statements in fenced Python code name only packages on the list, as a module of that
+            name, or modules of the standard library; a mapping adds modules whose package has another name.
         context: what stands before the text, such as the end of a prompt that begins a command.
 
     Raises:
@@ -69,6 +72,8 @@ class PackageGuard:
     ecosystem: Ecosystem
     urls: Policy
     paths: Policy
+    imports: tuple[tuple[str, str], ...] | None
+    """Modules and their packages; None if import statements are not watched."""
     context: str
 
     def __init__(
@@ -78,6 +83,7 @@ class PackageGuard:
         *,
         urls: Policy = "refuse",
         paths: Policy = "allow",
+        imports: bool | Mapping[str, str] = False,
         context: str = "",
     ) -> None:
         if ecosystem not in get_args(Ecosystem):
@@ -85,12 +91,21 @@ class PackageGuard:
         for what, policy in (("urls", urls), ("paths", paths)):
             if policy not in get_args(Policy):
                 raise InputError(f'{what} is {policy!r}; expected "allow" or "refuse"')
+        if imports and ecosystem != "pypi":
+            raise InputError("imports goes with ecosystem='pypi': the import statements are Python's")
+        packages = pairs_of(imports) if imports is not False else None
         normalise: Literal["pep503"] | None = "pep503" if ecosystem == "pypi" else None
         if isinstance(names, (str, os.PathLike)):
             source: NameIndex | str = os.fspath(names)
         else:
             source = index_of_names(names, normalise)
-        given = (("source", source), ("ecosystem", ecosystem), ("urls", urls), ("paths", paths), ("context", context))
+        given: tuple[tuple[str, object], ...] = (
+            ("source", source),
+            ("ecosystem", ecosystem),
+            ("urls", urls),
+            ("paths", paths),
+        )
+        given += (("imports", packages), ("context", context))
         for name, value in given:
             object.__setattr__(self, name, value)
         self.names  # noqa: B018  -- what cannot be read is said now
@@ -114,16 +129,28 @@ class PackageGuard:
     def compile(self, vocabulary: Vocabulary) -> GuardConstraint:
         """The constraint over ``vocabulary``, with the names as they are now."""
         from ctrlgen.guard.constraint import GuardConstraint
+        from ctrlgen.guard.import_constraint import ImportGuardConstraint
         from ctrlgen.index.name_constraint import kept
 
         names, scanner = self.names, self._scanner()
-        key = "guard", names.fingerprint, self.ecosystem, self.urls, self.paths, vocabulary
-        made = kept(key, lambda: GuardConstraint(scanner, names, vocabulary))
+        key = "guard", names.fingerprint, self.ecosystem, self.urls, self.paths, self.imports, vocabulary
+        modules = self._modules()
+        made = kept(
+            key,
+            lambda: (
+                GuardConstraint(scanner, names, vocabulary)
+                if modules is None
+                else ImportGuardConstraint(scanner, names, modules, vocabulary)
+            ),
+        )
         return made.after(self.context) if self.context else made
 
     def following(self, context: str) -> PackageGuard:
         """The same guard for a text that follows ``context``."""
-        return PackageGuard(self.source, self.ecosystem, urls=self.urls, paths=self.paths, context=context)
+        imports = False if self.imports is None else dict(self.imports) or True
+        return PackageGuard(
+            self.source, self.ecosystem, urls=self.urls, paths=self.paths, imports=imports, context=context
+        )
 
     def parse(self, text: str) -> str:
         """The text itself."""
@@ -137,8 +164,16 @@ class PackageGuard:
             requirements: whether the text is a file of requirements, a name a line.
         """
         from ctrlgen.guard.checking import findings
+        from ctrlgen.guard.imports import import_scanner
 
-        return findings(text, self._scanner(), self.names, requirements=requirements)
+        found = findings(text, self._scanner(), self.names, requirements=requirements)
+        modules = self._modules()
+        if modules is not None and not requirements:
+            found += findings(text, import_scanner(), modules, requirements=False)
+        return sorted(found)
+
+    def _modules(self) -> NameIndex | None:
+        return None if self.imports is None else modules_of(self.names, self.imports)
 
     def _scanner(self) -> Scanner:
         from ctrlgen.guard import arguments
