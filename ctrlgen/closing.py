@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 FEW = 1024
 """A constraint that says nothing more than the protocol is followed token by token up to so many tokens."""
 RISE = 32
+SEEN, SEEN_AT_MOST = 1 << 18, 1 << 22
+"""Sum of the distances along the way up to which it pays to look for how few tokens suffice; the second while the
+number asked for is not spent. What is left then counts with its distance."""
 KEPT_LEVELS, KEPT_ROWS, KEPT_BOUNDS = 16, 256, 100_000
 
 _closings: dict[int, tuple[weakref.ref[Constraint], Closing]] = {}
@@ -82,19 +85,19 @@ class Closing:
             return most
         if state in self._paths:
             return min(most, self._paths[state][1])
-        path = []
-        for _ in range(most):
-            if constraint.accepts(state):
+        path: list[tuple[int, int]] = []
+        left, seen = most, 0
+        while len(path) < most and not constraint.accepts(state):
+            seen += left
+            if seen > (SEEN if len(path) >= enough else SEEN_AT_MOST):
                 break
             ways = ((constraint.advance(state, token), token) for token in _candidates(constraint, state))
             after, token = min(ways, key=lambda way: constraint.distance(way[0]))
             path.append((state, token))
-            state = after
-            if len(path) + constraint.distance(state) <= enough:
+            state, left = after, constraint.distance(after)
+            if len(path) + left <= enough:
                 break
-        else:
-            return most
-        needed = len(path) + (1 if constraint.accepts(state) else constraint.distance(state))
+        needed = len(path) + (1 if constraint.accepts(state) else left)
         if needed < most:
             self._rows.clear()
             self._paths.update((one, (token, needed - spent)) for spent, (one, token) in enumerate(path))

@@ -103,14 +103,15 @@ class BudgetError(CtrlgenError):
     Args:
         needed: number of tokens, the end token included, that is certain to suffice.
         given: the budget.
+        option: the argument that it was given with.
     """
 
-    def __init__(self, *, needed: int, given: int, row: int | None = None) -> None:
+    def __init__(self, *, needed: int, given: int, row: int | None = None, option: str = "max_new_tokens") -> None:
         self.needed, self.given = needed, given
         where = "" if row is None else f"row {row}: "
         super().__init__(
-            f"{where}max_new_tokens={given} is too small: the shortest output that satisfies the "
-            f"constraint takes {needed} tokens, the end token included; raise max_new_tokens to at least {needed}"
+            f"{where}{option}={given} is too small: the shortest output that satisfies the "
+            f"constraint takes {needed} tokens, the end token included; raise {option} to at least {needed}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from ctrlgen.constraints.copy_units import units_of
 from ctrlgen.errors import InputError, UnsatisfiableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ctrlgen.constraint import Constraint
     from ctrlgen.constraints.copy_units import Unit
@@ -88,8 +89,12 @@ class Copy(Combinable):
         for name, value in (("contexts", contexts), ("unit", unit), ("least", least), ("most", most)):
             object.__setattr__(self, name, value)
         longest = self.spans().longest
-        if longest < max(least, 1):
-            raise UnsatisfiableError(f"the longest part of {self!r} has {longest} units of {unit!r}, not {least}")
+        if not longest:
+            raise UnsatisfiableError(f"there is nothing to copy: {self!r} has no {unit} in its context")
+        if longest < least:
+            raise UnsatisfiableError(
+                f"the longest part of {self!r} has {longest} units of {unit!r}, not {least}: ask for at most {longest}"
+            )
 
     def __repr__(self) -> str:
         shown = repr(self.contexts[0][:40]) + "..." * (len(self.contexts[0]) > 40)
@@ -129,6 +134,8 @@ class Copy(Combinable):
         Raises:
             InputError: the text is no such part.
         """
+        if not isinstance(text, str):
+            raise InputError(f"a text is to be read, not {type(text).__name__}")
         found = next(self.places(text), None)
         if found is None:
             raise InputError(f"{text[:80]!r} is not what {self!r} allows")
@@ -159,10 +166,10 @@ class Copy(Combinable):
 
 
 def _texts(context: str | Iterable[str]) -> tuple[str, ...]:
-    try:
-        texts = (context,) if isinstance(context, str) else tuple(context)
-    except TypeError:
-        raise InputError(f"context must be a text or several, not {type(context).__name__}") from None
+    if isinstance(context, bytes | bytearray | Mapping | Set) or not isinstance(context, Iterable):
+        # neither bytes nor what has no order, since a span says in which text it stands
+        raise InputError(f"context must be a text (str) or a list of texts, not {type(context).__name__}")
+    texts = (context,) if isinstance(context, str) else tuple(context)
     for text in texts:
         if not isinstance(text, str):
             raise InputError(f"context must be a text or several; one is of type {type(text).__name__}")

@@ -120,6 +120,8 @@ class JsonSchema(Combinable):
         Raises:
             InputError: ``text`` is not JSON.
         """
+        if not isinstance(text, str | bytes | bytearray):
+            raise InputError(f"a JSON document is to be read, not {type(text).__name__}")
         if self.model is not None:
             return _adapter(self.model).validate_json(text)
         try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ctrlgen.constraints.free import EndOfText, Token
+from ctrlgen.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -25,11 +26,18 @@ class Marked:
         text: the text.
         marks: the character of each control token in it, by name and by id.
         special: the names of all control tokens there are; their text is text.
+
+    Raises:
+        InputError: the text is none.
     """
 
     text: str
     marks: Mapping[str | int, str] = field(default_factory=dict)
     special: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InputError(f"a text is to be read, not {type(self.text).__name__}")
 
     @classmethod
     def of(cls, ids: Iterable[int], left: Iterable[int], vocabulary: Vocabulary) -> Marked:

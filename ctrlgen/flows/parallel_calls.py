@@ -25,7 +25,7 @@ from ctrlgen.constraints.combined import Text
 from ctrlgen.constraints.free import Token
 from ctrlgen.constraints.json_schema import JsonSchema
 from ctrlgen.constraints.tools.tool_calls import Call, ToolCalls
-from ctrlgen.errors import InputError
+from ctrlgen.errors import BudgetError, InputError
 from ctrlgen.flows.fast_forward_reading import CACHE_NAMES, empty_cache, is_ragged
 from ctrlgen.flows.generate import vocabulary_for
 from ctrlgen.flows.prompts import prepare
@@ -77,9 +77,11 @@ def call_in_parallel(
         vocabulary: instead of ``Vocabulary.from_tokenizer(tokenizer, model=model)``.
 
     Raises:
-        InputError: the parameters of the tool chosen depend on each other (``allOf``, ``dependentRequired`` ...).
+        InputError: the parameters of the tool chosen depend on each other (``allOf``, ``dependentRequired`` ...);
+            arguments that do not fit together; a prompt too long for the model.
         BudgetError: ``max_argument_tokens`` is too small for the shortest text of an argument.
     """
+    _check(tools, max_argument_tokens, optional)
     if model.config.is_encoder_decoder:
         raise InputError("call_in_parallel works with causal models; this is an encoder-decoder model")
     if not tools.callable_tools:
@@ -109,6 +111,15 @@ def call_in_parallel(
     counts = [count for _, count in rows]
     text = tools.write_call(name, "{" + inner + "}")
     return ParallelCall(call, text, sum(counts) + spent, max(counts, default=0) + spent)
+
+
+def _check(tools: object, max_argument_tokens: object, optional: object) -> None:
+    if not isinstance(tools, ToolCalls):
+        raise InputError(f"tools is of type {type(tools).__name__}; expected ctrlgen.ToolCalls(tools, format=...)")
+    if isinstance(max_argument_tokens, bool) or not isinstance(max_argument_tokens, int) or max_argument_tokens < 1:
+        raise InputError(f"max_argument_tokens is {max_argument_tokens!r}; expected a number of at least 1")
+    if not isinstance(optional, bool):
+        raise InputError(f"optional is {optional!r}; expected True or False")
 
 
 def _chosen(decoding: _Decoding, tools: ToolCalls) -> tuple[str, int]:
@@ -175,8 +186,12 @@ class _Decoding:
     def run(self, before: Sequence[Sequence[Text | Token]], specs: Sequence[InOrder]) -> list[tuple[str, int]]:
         """For each row, which goes on with ``before``: its text, and the number of its tokens."""
         compiled: list[Constraint | None] = [spec.compile(self._vocabulary) for spec in specs]
-        check_budget(compiled, [0 if one is None else one.start for one in compiled], self._budget)
+        try:
+            check_budget(compiled, [0 if one is None else one.start for one in compiled], self._budget)
+        except BudgetError as error:
+            raise BudgetError(needed=error.needed, given=self._budget, option="max_argument_tokens") from None
         rows = [self._prompt + self._ids(parts) for parts in before]
+        self._check_context(max(map(len, rows)))
         inputs = self._inputs(rows)
         width = inputs["input_ids"].shape[1]
         made = self._model.generate(
@@ -189,6 +204,15 @@ class _Decoding:
             pad_token_id=self._vocabulary.eos[0],
         )
         return [self._read(row) for row in made[:, width:].tolist()]
+
+    def _check_context(self, length: int) -> None:
+        limit = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+        if limit and length + self._budget > limit:
+            raise InputError(
+                f"the prompt with the beginning of the call has {length} tokens, and with max_argument_tokens="
+                f"{self._budget} that makes {length + self._budget}, more than the {limit} the model was made for; "
+                "shorten the prompt or lower max_argument_tokens"
+            )
 
     def _read(self, row: list[int]) -> tuple[str, int]:
         ends = [place for place, token in enumerate(row) if token in self._vocabulary.eos]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -225,6 +227,9 @@ def test_a_copy_is_a_value() -> None:
         {"context": 1},
         {"context": []},
         {"context": ["a", 1]},
+        {"context": b"a"},
+        {"context": {"a": 1}},
+        {"context": {"a", "b"}},
         {"context": "\ud800"},
         {"context": "a", "unit": "page"},
         {"context": "a", "least": -1},
@@ -242,6 +247,26 @@ def test_nothing_to_copy() -> None:
     for context, unit, least in (("", "character", 1), (" .", "word", 1), ("ab", "character", 3), ([], "word", 1)):
         with pytest.raises((UnsatisfiableError, InputError)):
             Copy(context, unit=unit, least=least)  # type: ignore[arg-type]
+    with pytest.raises(UnsatisfiableError, match="has no word in its context"):
+        Copy(" .", unit="word", least=0)
+    with pytest.raises(UnsatisfiableError, match="at most 2"):
+        Copy("ab", least=3)
+
+
+def test_what_is_no_text_is_not_read() -> None:
+    for what in (None, 3, b"a"):
+        for spec in (Copy("a"), cg.JsonSchema({}), cg.Dispatch({"[": Copy("a") >> "]"})):
+            if not (what == b"a" and isinstance(spec, cg.JsonSchema)):
+                with pytest.raises(InputError, match="to be read"):
+                    spec.parse(what)  # type: ignore[arg-type]
+
+
+def test_a_long_part_is_refused_at_once_within_a_small_budget() -> None:
+    machine = Copy("abcd efgh" * 3000, least=20_000).compile(LETTERS)
+    begun = time.perf_counter()
+    needed = closing_of(machine).needed(machine, machine.start, 200)
+    assert 200 < needed <= machine.distance(machine.start)
+    assert time.perf_counter() - begun < 5  # it took minutes
 
 
 def test_repeated_copies_and_choices_between_texts() -> None:
@@ -271,10 +296,8 @@ def test_within_free_text() -> None:
 
 
 @pytest.mark.model
-def test_generation_in_a_batch_with_a_text_each(smollm2_folder: object) -> None:
-    from ctrlgen import models
-
-    model, tokenizer = models.load(smollm2_folder, dtype="float32")  # type: ignore[arg-type]
+def test_generation_in_a_batch_with_a_text_each(smollm2: Any) -> None:
+    model, tokenizer = smollm2
     texts = ["Ada wrote it in 1843. She lived in London.", "Die Käserei öffnet um 9 Uhr 😀. Montags ist sie zu."]
     specs = [Copy(text, unit=unit) for text in texts for unit in ("word", "character")]
     for budget in (6, 12):

@@ -111,8 +111,16 @@ def test_what_it_refuses():
         call("a", cg.ToolCalls(WEATHER, "json", "none"))
     with pytest.raises(InputError, match="one prompt"):
         call(["a", "b"], cg.ToolCalls(WEATHER, "json"))
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError, match="raise max_argument_tokens to at least"):
         call("a", cg.ToolCalls(SHAPES, "json"), max_argument_tokens=3)
+    for options in ({"max_argument_tokens": 0}, {"max_argument_tokens": "9"}, {"optional": "no"}):
+        with pytest.raises(InputError, match=f"{next(iter(options))} is"):
+            call("a", cg.ToolCalls(SHAPES, "json"), **options)
+    with pytest.raises(InputError, match="of type list; expected"):
+        call("a", [SHAPES])
+    with pytest.raises(InputError, match="more than the 99 the model was made for"):
+        short = ToyLM(BYTES, context=99)
+        call_in_parallel(short, ToyTokenizer(BYTES), "a" * 80, cg.ToolCalls(SHAPES, "json"), vocabulary=BYTES)
     nameless = {"name": "f", "parameters": {"required": ["x"]}}
     with pytest.raises(InputError, match="not among"):
         call("a", cg.ToolCalls(nameless | {"parameters": {"required": ["x"], "additionalProperties": True}}, "json"))

@@ -114,7 +114,9 @@ def _from_mapping(given: Mapping[Any, Any], index: int, python_types: bool) -> T
 
 
 def _from_callable(given: Any, index: int) -> Tool:
-    name = _name(getattr(given, "__name__", None), index)
+    if not hasattr(given, "__name__"):
+        raise InputError(f"tool {index}, {given!r}, has no name; wrap it in a function: def name(...)")
+    name = _name(given.__name__, index)
     model, _ = _model_of(given)
     schema = schema_of(model)
     documented = inspect.getdoc(given) or ""

@@ -156,19 +156,24 @@ class ToolCalls(_Compiled):
         Raises:
             InputError: it is no text of this.
         """
-        return self._read(Marked(text), check=True)
+        marked = Marked(text)
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"there is a lone surrogate at character {error.start}, no valid text has one") from None
+        return self._read(marked, check=True)
 
     def parse_marked(self, marked: Marked) -> Calls:
         """The same for a text within the constraint, with control tokens."""
         return self._read(marked, check=False)
 
     def write(self, calls: Sequence[Call | tuple[str, Mapping[str, Any]]]) -> str:
-        """Calls as text, arguments given as JSON values."""
-        separators = (",", ":") if self.whitespace == "compact" else (", ", ": ")
-        texts = [
-            self._one(name, json.dumps(arguments, ensure_ascii=self.ensure_ascii, separators=separators))
-            for name, arguments in calls
-        ]
+        """Calls as text, arguments given as JSON values; whether their schemas allow them is not looked at.
+
+        Raises:
+            InputError: there is no tool of that name, or arguments are no JSON.
+        """
+        texts = [self._one(self._tool(name).name, self._json(name, arguments)) for name, arguments in calls]
         return self.format.opening + self.format.between.join(texts) + self.format.closing if texts else ""
 
     def write_call(self, name: str, arguments: str) -> str:
@@ -185,8 +190,30 @@ class ToolCalls(_Compiled):
         return before + self.written_name(name) + middle + arguments + after
 
     def arguments(self, name: str) -> JsonSchema:
-        """The specification of a tool's arguments."""
-        return self._arguments(next(tool for tool in self.tools if tool.name == name))
+        """The specification of a tool's arguments.
+
+        Raises:
+            InputError: there is no tool of that name.
+        """
+        return self._arguments(self._tool(name))
+
+    def _tool(self, name: object) -> Tool:
+        found = next((tool for tool in self.tools if tool.name == name), None)
+        if found is None:
+            raise InputError(f"there is no tool called {name!r}; {self._hint(name, [one.name for one in self.tools])}")
+        return found
+
+    def _json(self, name: str, arguments: object) -> str:
+        separators = (",", ":") if self.whitespace == "compact" else (", ", ": ")
+        try:
+            return json.dumps(arguments, ensure_ascii=self.ensure_ascii, separators=separators, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"the arguments of {name!r} are no JSON: {error}") from None
+
+    @staticmethod
+    def _hint(name: object, names: Sequence[str]) -> str:
+        close = get_close_matches(str(name), names, 3)
+        return f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(names[:20])}"
 
     def _arguments(self, tool: Tool) -> JsonSchema:
         try:
@@ -197,10 +224,11 @@ class ToolCalls(_Compiled):
 
     def _check_choice(self) -> None:
         names = [tool.name for tool in self.tools]
+        if self.choice in CHOICES and self.choice in names:
+            raise InputError(f"choice={self.choice!r} could mean the tool of that name too; give the tool another name")
         if self.choice in CHOICES or self.choice in names:
             return
-        close = get_close_matches(str(self.choice), [*names, *CHOICES], 3)
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are {', '.join(names[:20])}"
+        hint = self._hint(self.choice, names if self.choice is None else [*names, *CHOICES])
         raise InputError(
             f'choice is {self.choice!r}; expected "auto", "required", "none" or the name of a tool; {hint}'
         )
@@ -267,8 +295,13 @@ class ToolCalls(_Compiled):
                 arguments, at = json.JSONDecoder().raw_decode(marked.text, at)
             except (ValueError, RecursionError) as error:
                 raise InputError(f"the arguments of {name!r} are no JSON: {error}") from None
-            if check and not _accepts(self._arguments(tool), marked.text[start:at]):
-                raise InputError(f"{marked.text[start:at][:200]!r} are no arguments of {name!r}")
+            if check and (wrong := _refused_at(self._arguments(tool), marked.text[start:at])) is not None:
+                raise InputError(
+                    f"{marked.text[start:at][:200]!r} are no arguments of {name!r}: its schema does not allow what "
+                    f"stands at character {wrong}, {marked.text[start + wrong : at][:20]!r}"
+                    + ' (members are read in declared order; key_order="any" takes any)'
+                    * (self.key_order != "any")
+                )
             at = _after(marked, at, form.tail)
             count += 1
             yield Call(name, tool.validated(arguments))
@@ -307,20 +340,16 @@ def _after(marked: Marked, at: int, parts: Sequence[Text | Token]) -> int:
     return end
 
 
-def _accepts(spec: JsonSchema, text: str) -> bool:
-    """Whether a text is of a specification."""
+def _refused_at(spec: JsonSchema, text: str) -> int | None:
+    """The character from which a text is none of a specification; None if it is one."""
     from ctrlgen.constraints.parts import byte_vocabulary
 
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        return False
-    constraint = spec.compile(byte_vocabulary())
+    constraint, data = spec.compile(byte_vocabulary()), text.encode()
     state = constraint.start
-    for byte in data:
+    for place, byte in enumerate(data):
         if (state := constraint.advance(state, byte)) == DEAD:
-            return False
-    return constraint.accepts(state)
+            return len(data[:place].decode(errors="ignore"))
+    return None if constraint.accepts(state) else len(text)
 
 
 @lru_cache(1024)

@@ -1,7 +1,9 @@
 """ToolCalls: each format's texts as models write them, the laws, and tools that are badly made."""
 
 import copy
+import functools
 import json
+import math
 import pickle
 from datetime import date
 from enum import Enum
@@ -280,6 +282,37 @@ def test_functions_that_cannot_be_tools():
             cg.ToolCalls([function])
     with pytest.raises(InputError, match="expected a dictionary"):
         cg.ToolCalls([3])
+
+
+def test_a_callable_without_a_name():
+    with pytest.raises(InputError, match="wrap it in a function"):
+        cg.ToolCalls([functools.partial(book, "R")])
+
+
+def test_names_that_are_choices():
+    tools = [{"name": "auto"}, {"name": "b"}]
+    with pytest.raises(InputError, match="could mean the tool"):
+        cg.ToolCalls(tools, choice="auto")
+    assert len(cg.ToolCalls(tools, choice="required").callable_tools) == 2
+
+
+def test_what_cannot_be_read_or_written_is_said():
+    spec = cg.ToolCalls([WEATHER, TIME], "json", "required")
+    for text, what in ((None, "NoneType"), (b"a", "bytes"), ("a\ud800", "at character 1")):
+        for one in (spec, cg.ToolCalls([TIME])):
+            with pytest.raises(InputError, match=what):
+                one.parse(text)
+    with pytest.raises(InputError, match=r"at character 9, '1}' .*key_order"):
+        spec.parse('[{"name": "get_weather", "arguments": {"city": 1}}]')
+    for calls, what in (
+        ([("tim", {})], "mean 'time'"),
+        ([("time", {"x": {1}})], "JSON"),
+        ([("time", math.nan)], "JSON"),
+    ):
+        with pytest.raises(InputError, match=what):
+            spec.write(calls)
+    with pytest.raises(InputError, match="no tool called 'x'; there are get_weather, time"):
+        spec.arguments("x")
 
 
 QUOTED = 'say "hi" \\ é\n'
