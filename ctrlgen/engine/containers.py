@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ctrlgen.engine.lexicon import Growing
+from ctrlgen.engine.growing import Growing
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ import numpy as np
 
 from ctrlgen.engine import columns as kinds
 from ctrlgen.engine.containers import FAR, Containers
-from ctrlgen.engine.lexicon import Growing
+from ctrlgen.engine.growing import Growing
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
