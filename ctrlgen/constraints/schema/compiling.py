@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Json = Any
 
 _BRACKETS = ("{", "[")
+_PLAIN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def canonical_text(schema: object) -> str:
@@ -46,7 +47,7 @@ def canonical_text(schema: object) -> str:
 def _written(value: Json) -> str | None:
     """The text of plain JSON values, None if a closer look is needed."""
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text = _PLAIN.encode(value)
         text.encode()
         same = bool(json.loads(text) == value)
     except (TypeError, ValueError):
