@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,6 +49,20 @@ class Automaton:
 
     def __repr__(self) -> str:
         return f"Automaton(states={len(self.next)}, signature={self.signature})"
+
+    def fold(self) -> None:
+        """Keep the table as ``columns`` only, a fifth of it or less; it is made again when it is asked for."""
+        self.__dict__["_merged"] = self._merged
+        self.__dict__.pop("next", None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "next" or "_merged" not in self.__dict__:
+            raise AttributeError(f"Automaton has no attribute {name!r}")
+        columns, classes = self._merged
+        table = np.ascontiguousarray(columns[:, classes])
+        table.setflags(write=False)
+        self.__dict__["next"] = table
+        return table
 
     # Construction
 

@@ -192,3 +192,16 @@ def test_many_strings() -> None:
     automaton = Automaton.from_strings(numbers)
     assert all(automaton.matches(number) for number in numbers[::97])
     assert not automaton.matches(b"7918")
+
+
+def test_a_folded_automaton_is_the_same() -> None:
+    automaton = Automaton.from_strings([b"ab", b"cd"]).repeat(0, None).then(Automaton.from_strings(["é".encode()]))
+    table, signature = automaton.next.copy(), automaton.signature
+    automaton.fold()
+    assert "next" not in vars(automaton)
+    assert automaton.signature == signature
+    assert automaton.matches("abcdabé".encode())
+    assert np.array_equal(automaton.next, table)
+    assert not automaton.next.flags.writeable
+    with pytest.raises(AttributeError, match="no attribute 'prev'"):
+        automaton.prev  # noqa: B018

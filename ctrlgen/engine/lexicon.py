@@ -65,6 +65,7 @@ class Lexicon:
 
     Attributes:
         lock: held while anything here grows or a kernel runs on it.
+        scratch: int64[4096, 3] and twice int64[1024, 2], for kernels; whoever runs one holds ``lock``.
         shortest: list of int, for each state the bytes of the shortest way to acceptance.
     """
 
@@ -112,6 +113,7 @@ class Lexicon:
         self._look_below()
         self._room_for_exits = np.empty((4096, 3), np.int32)
         self._free: tuple[NDArray[np.uint32], int] | None = None
+        self.scratch = np.empty((4096, 3), np.int64), np.empty((1024, 2), np.int64), np.empty((1024, 2), np.int64)
         self.shortest: list[int] = []
         self._whole: list[bool] = []
         self._watching = Watching(self)
@@ -167,6 +169,7 @@ class Lexicon:
             key = automaton.signature, False
             if key not in self._starts:
                 self._starts[key] = self._take_in(automaton)
+                automaton.fold()  # it is here now
             return self._starts[key]
 
     def enter_names(self, automaton: Automaton) -> int:
@@ -187,6 +190,7 @@ class Lexicon:
                 endings = automaton.endings(ENDLESS)
                 span[:, LABEL], span[:, ENDINGS] = labels, np.where(endings < 0, ENDLESS, endings)
                 self._starts[key] = start
+                automaton.fold()
             return self._starts[key]
 
     def finite(self, start: int, states: int) -> bool:
@@ -348,13 +352,12 @@ class Lexicon:
                 break
         else:  # no other class of bytes makes up enough tokens
             return self.walk(0, state, row)
-        known = np.uint64(good), reach, levels
+        known, found = (np.uint64(good), reach, levels), self._room_for_exits
         while True:
-            found = self._room_for_exits
             n = walk_tame(trie, tokens, step, states, first, state, *self._below, *known, row, found)
             if n <= len(found):
                 return found[:n].copy()
-            self._room_for_exits = np.empty((2 * n, 3), np.int32)
+            found = np.empty((n, 3), np.int32)
 
     def beside(
         self, state: int, base: int, row: NDArray[np.uint32], exits: NDArray[np.int32]
@@ -430,12 +433,12 @@ class Lexicon:
         from ctrlgen.engine.kernel_lexemes import walk_automaton
 
         trie, tokens, children, step, states, ranges = self.arrays[:6]
+        found = self._room_for_exits if exits else self._room_for_exits[:0]
         while True:
-            found = self._room_for_exits if exits else self._room_for_exits[:0]
             n = walk_automaton(trie, tokens, children, step, states, ranges, root, state, row, found, counts)
             if n <= len(found) or not exits:
                 return found[:n].copy()
-            self._room_for_exits = np.empty((2 * n, 3), np.int32)
+            found = np.empty((n, 3), np.int32)
 
     def _rest_trie(self, exits: NDArray[np.int32]) -> int:
         """Merge what follows the given trie nodes within tokens into one trie; its root."""

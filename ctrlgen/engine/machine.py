@@ -51,9 +51,8 @@ class Machine(States):
         super().__init__(vocabulary, network.lexicon.lock, max_states=max_states)
         self.network = network
         self._lexicon = network.lexicon
-        self._work = np.empty((4096, 3), np.int64)
-        self._current = np.empty((1024, 2), np.int64)
-        self._after = np.empty((1024, 2), np.int64)
+        # who holds the lexicon's lock writes here; one that needs more has arrays of its own
+        self._work, self._current, self._after = network.lexicon.scratch
         self._witness = Witness(network, self._run)
         self._landings = Landings(self)
         self._atoms = frozenset(network.atoms)

@@ -89,7 +89,7 @@ class Network:
         self._all_bytes = bool(lexicon.has_byte.all())
         self._frames, self._buckets = np.zeros((512, 7), np.int64), np.zeros(512, np.int64)
         self._pairs, self._pair_buckets = np.zeros((256, 4), np.int64), np.zeros(256, np.int64)
-        self._records, self._record_buckets = np.zeros(2048, np.int64), np.zeros(256, np.int64)
+        self._records, self._record_buckets = np.zeros(1024, np.int64), np.zeros(256, np.int64)
         self._sizes = np.array([1, 1, 1, 0], np.int64)
         self.containers = Containers(self._moved)
         self._span_states = Growing(self._moved, 6, np.int32, 1)
@@ -416,7 +416,7 @@ class Network:
         if members.others is not None:
             start = self.lexicon.enter_names(members.others.names)
             self.complete = self.complete and self.lexicon.complete(start)
-        finite = start >= 0 and self.lexicon.finite(start, len(members.others.names.next))  # type: ignore[union-attr]
+        finite = start >= 0 and self.lexicon.finite(start, len(members.others.names.accepting))  # type: ignore[union-attr]
         if not self._all_bytes and not all(
             self.lexicon.has_byte[list(slot.name)].all() for slot in members.slots if slot.ways
         ):

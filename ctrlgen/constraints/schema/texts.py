@@ -169,6 +169,7 @@ def closed(content: Automaton) -> Automaton:
     first = int(content.accepting.argmax())
     place = 1 + max(int(content.next[:first].max(initial=0)), int(content.next[first, :quote].max(initial=0)))
     table = with_end(content.next, content.accepting, quote, place)
+    content.fold()  # it stays in caches, and is seldom asked for again
     return Automaton(table, np.arange(size + 1) == place, np.insert(content.boundary, place, True))
 
 
