@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+LASTING: dict[int, int] = {}
+"""Addresses of arrays that never go away, by identity."""
+
+
 @cache
 def _line_of(columns: int, dtype: Any) -> Struct:
     return Struct(f"{columns}{np.dtype(dtype).char}")
@@ -22,7 +26,9 @@ def _line_of(columns: int, dtype: Any) -> Struct:
 @cache
 def _nothing(columns: int, dtype: Any) -> NDArray[Any]:
     """What stands for an array without rows; kernels are given its address, and never read there."""
-    return np.zeros((1, columns), dtype)
+    nothing = np.zeros((1, columns), dtype)
+    LASTING[id(nothing)] = nothing.ctypes.data
+    return nothing
 
 
 class Growing:

@@ -31,6 +31,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ctrlgen.engine.columns import AFTER, BYTE, DENSE
+from ctrlgen.engine.growing import LASTING
 
 # what a kernel may ask for: it returns -(1 + REQUESTS * value + kind)
 REQUESTS = 16
@@ -117,14 +118,15 @@ def refresh(table, columns, arrays, placed):
     """Write the lines of arrays that are not those in ``placed``, and note them there."""
     for i, array in enumerate(arrays):
         if array is not placed[i]:
-            name, width, dtype = columns[i]
-            shape = array.shape
-            fits = len(shape) == (1 if width == 0 else 2) and (width <= 0 or shape[-1] == width)
-            if array.dtype.type is not dtype or not array.data.c_contiguous or not fits:
-                raise TypeError(f"kernel array {name}: {array.dtype}{shape} is not what the kernels read")
-            quick = array.flags.writeable and array.size  # five times as fast
-            address = addressof(c_char.from_buffer(array)) if quick else array.ctypes.data
-            table[i, 0], table[i, 1], table[i, 2] = address, shape[0], shape[-1]
+            address, shape = LASTING.get(id(array)), array.shape
+            if address is None:
+                name, width, dtype = columns[i]
+                fits = len(shape) == (1 if width == 0 else 2) and (width <= 0 or shape[-1] == width)
+                if array.dtype.type is not dtype or not array.data.c_contiguous or not fits:
+                    raise TypeError(f"kernel array {name}: {array.dtype}{shape} is not what the kernels read")
+                quick = array.flags.writeable and array.size  # five times as fast
+                address = addressof(c_char.from_buffer(array)) if quick else array.ctypes.data
+            table[i] = address, shape[0], shape[-1]
             placed[i] = array
 
 
