@@ -1,6 +1,7 @@
 """Recipes of rows: what a walk has found, in a few numbers, before any row of 4,000 words is touched.
 
-Nine of ten rows have a recipe that was met before, in another state or schema; then the row is the one kept for it.
+Four of five rows of real schemas have a recipe that was met before, in another state or schema; then the row is the one
+kept for it.
 A recipe is int64[HEAD + ROOM]: first COUNT and what it takes to write the row, then its steps, each a kind and a
 number. When the room is used up, the steps so far are carried out and the recipe is not told from others any more.
 

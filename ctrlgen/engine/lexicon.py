@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ctrlgen.vocabulary import Vocabulary
 
 _NO_COUNTS = np.zeros(0, np.uint8)
-_RECIPE, _RECIPES, _STEPS, _WALKS, _ITEMS = 4112, 1 << 14, 1 << 19, 1 << 12, 1 << 20  # as ``kernel_recipes`` says
+_RECIPE, _RECIPES, _STEPS, _WALKS, _ITEMS = 4112, 1 << 15, 1 << 19, 1 << 12, 1 << 20  # as ``kernel_recipes`` says
 _REACHES = 32, 12, 6  # bytes of tokens that a walk may leave out
 _FREE_BYTES = 128  # no state with fewer live bytes reads any text
 _ROOM = 1 << 17  # states before the arrays move
