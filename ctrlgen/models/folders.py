@@ -6,6 +6,7 @@ nothing behind, and of two processes that build the same folder at once, one win
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import shutil
@@ -65,12 +66,14 @@ def seal(folder: Path, facts: Mapping[str, object]) -> None:
 def put(built: Path, folder: Path, identity: Mapping[str, object], aside: Path) -> None:
     """Rename ``built`` to ``folder``; another process's whole folder stays, a broken one moves to ``aside``."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    for _ in range(3):
+    for _ in range(10):
         try:
             built.rename(folder)
             return
-        except OSError:
+        except OSError as error:
             if not folder.exists():
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    continue  # the other process has just moved it aside
                 raise
         if whole(folder, identity):
             return
