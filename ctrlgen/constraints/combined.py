@@ -86,7 +86,7 @@ class Combinable:
         """The same for a text with control tokens."""
         from ctrlgen.constraints.parts import has_free_parts, parts_of
 
-        return parts_of(self, marked) if has_free_parts(self) else self.parse(marked.text)
+        return parts_of(self, marked) if has_free_parts(self) else self.parse(marked.named())
 
     def cost(self, vocabulary: Vocabulary) -> Cost:
         """Nodes, states, memory and the least budget over ``vocabulary``, before anything is generated.

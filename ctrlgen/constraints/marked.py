@@ -87,6 +87,16 @@ class Marked:
             return self.marks[token.name]
         return str(token.name) if token.or_text and token.name not in self.special else ""
 
+    def rest(self, start: int) -> Marked:
+        """What stands from a place on."""
+        return Marked(self.text[start:], self.marks, self.special)
+
+    def named(self) -> str:
+        """The text, control tokens by their names."""
+        names = {mark: f"<{name}>" for name, mark in self.marks.items() if isinstance(name, int)}
+        names |= {mark: name for name, mark in self.marks.items() if isinstance(name, str)}
+        return "".join(names.get(c, "") if 0xDC00 <= ord(c) <= 0xDFFF else c for c in self.text)
+
     def plain_until(self, start: int) -> int:
         """Where the next mark is, or the end."""
         for at in range(start, len(self.text)):

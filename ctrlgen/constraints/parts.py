@@ -104,6 +104,8 @@ def _read(part: object, marked: Marked, at: _Read) -> Iterator[_Read]:
         if begin == at.end:
             yield at._replace(end=end, trigger=part)
     elif not has_free_parts(part):
+        if marked.special and _reads_marks(part):
+            yield from _with_marks(part, marked, at)
         yield from _whole(part, marked, at)
     elif isinstance(part, Sequence):
         yield from _one_after_the_other(part.parts, marked, at)
@@ -160,6 +162,40 @@ def _repeated(part: Repeat, marked: Marked, at: _Read) -> Iterator[_Read]:
             break
         ends.append(found)
     yield from reversed(ends[part.least :])
+
+
+def _reads_marks(part: object) -> bool:
+    """Whether control tokens may stand within a part that has no free text."""
+    inner = part.parts if isinstance(part, (Sequence, Either)) else ()
+    return getattr(part, "reads_marks", False) or any(_reads_marks(one) for one in inner)
+
+
+def _with_marks(part: Any, marked: Marked, at: _Read) -> Iterator[_Read]:
+    """A part that may have control tokens within, which are in the last of its parts: one piece, to the end."""
+    if isinstance(part, Either):
+        for one in part.parts:
+            yield from _read(one, marked, at)
+        return
+    rest = marked.rest(at.end)
+    text = rest.shown(0, len(rest.text))
+    if isinstance(part, Sequence):
+        telling = [number for number, one in enumerate(part.parts) if not getattr(one, "silent", False)]
+        found = _one_after_the_other(part.parts, rest, _Read(0, (), None))
+        values: Iterator[Any] = (
+            read.parts[telling[0]].value if len(telling) == 1 else text for read in found if read.end == len(rest.text)
+        )
+    else:
+        values = _values(part, rest)
+    for value in values:
+        yield _Read(len(marked.text), (*at.parts, Piece(at.trigger, text, value, False)), None)
+
+
+def _values(part: Any, marked: Marked) -> Iterator[Any]:
+    """The value of all of a text with control tokens, if it is one of ``part``."""
+    try:
+        yield part.parse_marked(marked)
+    except (ValueError, ArithmeticError, CtrlgenError):
+        return
 
 
 def _whole(part: Any, marked: Marked, at: _Read) -> Iterator[_Read]:

@@ -107,7 +107,10 @@ def call_in_parallel(
         f"{json.dumps(head, ensure_ascii=tools.ensure_ascii)}:{space}{text}" for head, text in pairs
     )
     tool = next(one for one in tools.tools if one.name == name)
-    call = Call(name, tool.validated(json.loads("{" + inner + "}")))
+    try:
+        call = Call(name, tool.validated(json.loads("{" + inner + "}")))
+    except ValueError as error:
+        raise InputError(f"the arguments of {name!r} are refused by its own validation: {error}") from error
     counts = [count for _, count in rows]
     text = tools.write_call(name, "{" + inner + "}")
     return ParallelCall(call, text, sum(counts) + spent, max(counts, default=0) + spent)

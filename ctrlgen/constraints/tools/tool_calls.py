@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ctrlgen.constraint import DEAD
 from ctrlgen.constraints.combined import MAX_TIMES, Part, Text, _Compiled
@@ -82,6 +82,8 @@ class ToolCalls(_Compiled):
     strict: bool
     key_order: KeyOrder
     ensure_ascii: bool
+    reads_marks: ClassVar[bool] = True
+    """Control tokens may stand within."""
 
     def __init__(
         self,
@@ -304,7 +306,7 @@ class ToolCalls(_Compiled):
                 )
             at = _after(marked, at, form.tail)
             count += 1
-            yield Call(name, tool.validated(arguments))
+            yield Call(name, _validated(tool, arguments))
             if _begins(marked, at, form.end) == len(marked.text):
                 break
             at = _after(marked, at, form.next)
@@ -320,6 +322,13 @@ class ToolCalls(_Compiled):
                 if after >= 0:
                     return tool.name, after
         raise InputError(f"{marked.shown(at, at + 60)!r} does not begin with the name of a tool that may be called")
+
+
+def _validated(tool: Tool, arguments: Any) -> dict[str, Any]:
+    try:
+        return tool.validated(arguments)
+    except ValueError as error:
+        raise InputError(f"the arguments of {tool.name!r} are refused by its own validation: {error}") from error
 
 
 def _begins(marked: Marked, at: int, parts: Sequence[Text | Token]) -> int:

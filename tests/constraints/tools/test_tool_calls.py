@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 import ctrlgen as cg
 from ctrlgen.constraint import DEAD
@@ -177,6 +177,44 @@ def test_control_tokens_are_ids_and_not_their_text(name):
         state = constraint.advance(state, token)
     assert state != DEAD and spec.parse_marked(Marked.of([*plain, 256], (), vocabulary)) == []
     check_laws(constraint, controls=vocabulary.special.values(), max_states=80)
+
+
+@pytest.mark.parametrize("name", ["deepseek", "mistral", "json"])
+def test_control_tokens_after_free_text(name):
+    vocabulary = marked_vocabulary()
+    end = [*b"I look. </think>"]
+    for choice in ("auto", "required"):
+        inner = cg.ToolCalls([WEATHER, TIME], name, choice)
+        spec = cg.Thinking(inner, end="</think>")
+        constraint, state = spec.compile(vocabulary), spec.compile(vocabulary).start
+        ids = [*end, *ids_of(vocabulary, TEXTS[name])]
+        for token in ids:
+            state = constraint.advance(state, token)
+        assert state != DEAD and constraint.accepts(state)
+        found = spec.parse_marked(Marked.of([*ids, 256], (), vocabulary))
+        assert found.answer == CALLS and isinstance(found.answer, list)
+    before = "Sure: " >> inner
+    text = before.parse_marked(Marked.of([*b"Sure: ", *ids_of(vocabulary, TEXTS[name]), 256], (), vocabulary))
+    assert text == "Sure: " + TEXTS[name]
+
+
+class Refusing(BaseModel):
+    """Takes nothing."""
+
+    x: int
+
+    @field_validator("x")
+    @classmethod
+    def never(cls, value: int) -> int:
+        raise ValueError("never")
+
+
+def test_what_a_validator_refuses_is_an_error_of_input():
+    spec = cg.ToolCalls([Refusing], "json", "required")
+    with pytest.raises(InputError, match="'Refusing' are refused by its own validation"):
+        spec.parse('[{"name": "Refusing", "arguments": {"x": 1}}]')
+    with pytest.raises(InputError, match="own validation"):
+        cg.call_in_parallel(ToyLM(BYTES), ToyTokenizer(BYTES), "a", spec, vocabulary=BYTES)
 
 
 @pytest.mark.parametrize("choice", ["auto", "required"])
