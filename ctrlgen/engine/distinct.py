@@ -96,14 +96,15 @@ class DistinctRows:
         with self.lock:
             self._holders.add(holder)
 
-    def make_room(self) -> None:
-        """Have room for another row; when that is beyond the budget, have all holders forget theirs."""
-        from ctrlgen.engine.kernel_rows import FREE, ROOM, ROWS, move_slots
+    def make_room(self, rows: int = 1) -> None:
+        """Have room for so many more rows (at most 16); beyond the budget all holders are told to forget theirs."""
+        from ctrlgen.engine.kernel_rows import COUNT, FREE, ROOM, ROWS, move_slots
 
         with self.lock:
             block = int(self.place[ROWS])
-            if self.place[FREE] < block:
+            if self.place[FREE] + rows <= block:
                 return
+            del self.rows[int(self.place[COUNT]) :]  # places that stay empty
             if len(self.rows) + block > self.most and self.rows:
                 self._empty()
                 for holder in list(self._holders):

@@ -239,14 +239,18 @@ class Machine(States):
 
         All names that no declared or used name begins with share a row; the others copy it and mend what differs.
         """
-        found = self._plain.get((symbol, plain))
-        if found is None:
-            row, flags, _ = self._kept_row(symbol, plain, -1)
-            found = self._plain[symbol, plain] = row, flags, row.ctypes.data
-        row, flags, address = found
-        if blocked:
-            row, more, _ = self._kept_row(symbol, stack, address)
-            flags = more | flags & DOUBTFUL
+        distinct = self._distinct
+        with distinct.lock:
+            # for both rows: between the two none may be let go, since the second names the first by its address
+            distinct.make_room(2)
+            found = self._plain.get((symbol, plain))
+            if found is None:
+                row, flags, _ = self._kept_row(symbol, plain, -1)
+                found = self._plain[symbol, plain] = row, flags, row.ctypes.data
+            row, flags, address = found
+            if blocked:
+                row, more, _ = self._kept_row(symbol, stack, address)
+                flags = more | flags & DOUBTFUL
         return row, flags
 
     def _look_again(self, symbol: int, stack: int, row: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import ctrlgen as cg
-from ctrlgen.engine import distinct, lexicon
+from ctrlgen.engine import distinct, kernel_table, lexicon, machine
+from ctrlgen.engine.kernel_kept import fill_kept
+from ctrlgen.engine.kernel_rows import FREE, ROWS
 from ctrlgen.testing import check_laws
 from ctrlgen.vocabulary import Vocabulary
 
@@ -35,6 +37,30 @@ def test_rows_stay_right_while_rows_are_forgotten(monkeypatch):
     first, *others = (cg.JsonSchema(schema).compile(vocabulary) for schema in schemas())
     for constraint in (first, *others, first):
         check_laws(constraint, max_states=60)
+
+
+def test_no_row_is_mended_that_was_let_go(monkeypatch):
+    """A recipe names the row that it mends by its address, which another row may have once that one is gone."""
+    vocabulary = Vocabulary([*BYTES, None, b"mended", b'"a', b'"b"', b'": "', b'", "'], eos=256)
+    table, asked = distinct.rows_of(vocabulary), []
+    others = itertools.count(1)
+
+    def watched(*arguments):
+        _, place, _, _, base, *_ = arguments
+        if base == 0:  # one place is left, which the row that is to be mended may take
+            while place[FREE] != place[ROWS] - 1:
+                table.share(np.full(vocabulary.words, next(others), np.uint32))
+        code = fill_kept(*arguments)
+        if base > 0:
+            asked.append(code < 0 and (-code - 1) % kernel_table.REQUESTS == kernel_table.NEED_ROWS)
+        return code
+
+    monkeypatch.setattr(machine, "fill_kept", watched)
+    for name in ("a", "ab", "abc"):
+        schema = {"type": "object", "properties": {name: {"type": "integer"}}, "additionalProperties": {"enum": [name]}}
+        check_laws(cg.JsonSchema(schema).compile(vocabulary), max_states=60)
+    assert asked
+    assert not any(asked)
 
 
 def test_long_recipes():
