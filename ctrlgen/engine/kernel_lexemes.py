@@ -73,49 +73,6 @@ def walk_automaton(trie, tokens, children, step, states, ranges, root, g, row, e
 
 
 @kernel
-def walk_beside(trie, tokens, step, states, g, base, row, exits, changed):
-    """Turn the row of the tokens that stay inside an automaton from state ``base`` into that from state ``g``.
-
-    The trie is walked only where the two go through different states. Writes the exits there to exits[:n], as
-    ``walk_automaton`` does, and to changed[:m] the ranges [first, end) of trie nodes whose exits from ``base`` are no
-    longer right, in order. Returns (n, m), which may exceed the room.
-    """
-    here, there = np.empty(512, np.int32), np.empty(512, np.int32)
-    counts, others = np.empty(512, np.int32), np.empty(512, np.int32)
-    here[0], there[0], counts[0], others[0] = g, base, 0, 0
-    n, m = ZERO, ZERO
-    i, end = ONE, np.int64(trie[0, AFTER])
-    while i < end:
-        d = trie[i, DEPTH]
-        byte = trie[i, BYTE]
-        p = step[here[d - 1], byte] if here[d - 1] >= 0 else np.int32(-1)
-        q = step[there[d - 1], byte] if there[d - 1] >= 0 else np.int32(-1)
-        after = np.int64(trie[i, AFTER])
-        if p == q and (p < 0 or counts[d - 1] == others[d - 1]):
-            i = after
-            continue
-        here[d], there[d] = p, q
-        counts[d] = counts[d - 1] + (states[p, BOUNDARY] if p >= 0 else 0)
-        others[d] = others[d - 1] + (states[q, BOUNDARY] if q >= 0 else 0)
-        last = i + 1 if p >= 0 else after
-        for j in range(trie[i, LO], trie[last - 1, HI]):
-            t = tokens[j]
-            if p >= 0:
-                row[t >> 5] |= np.uint32(1) << np.uint32(t & 31)
-            else:
-                row[t >> 5] &= ~(np.uint32(1) << np.uint32(t & 31))
-        if m < changed.shape[0]:
-            changed[m, 0], changed[m, 1] = i, last
-        m += 1
-        if p >= 0 and states[p, FINAL] == 1:
-            if n < exits.shape[0]:
-                exits[n, 0], exits[n, 1], exits[n, 2] = i, counts[d - 1], states[p, LABEL]
-            n += 1
-        i = last
-    return n, m
-
-
-@kernel
 def endures(step, first, states, g, reference, longest):
     """Whether state g of an automaton reads any text of a reference automaton of up to ``longest`` bytes.
 

@@ -359,28 +359,6 @@ class Lexicon:
                 return found[:n].copy()
             found = np.empty((n, 3), np.int32)
 
-    def beside(
-        self, state: int, base: int, row: NDArray[np.uint32], exits: NDArray[np.int32]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
-        """Row and exits of a state from those of another one of its automaton."""
-        from ctrlgen.engine.kernel_lexemes import walk_beside
-
-        trie, tokens, _, step, states = self.arrays[:5]
-        room = 1024
-        while True:
-            mine, new, changed = row.copy(), np.empty((room, 3), np.int32), np.empty((room, 2), np.int32)
-            n, m = walk_beside(trie, tokens, step, states, state, base, mine, new, changed)
-            if max(n, m) <= room:
-                break
-            room = 2 * max(n, m)
-        kept = np.ones(len(exits) + 1, bool)
-        low = np.searchsorted(exits[:, 0], changed[:m, 0])
-        high = np.searchsorted(exits[:, 0], changed[:m, 1])
-        for a, b in zip(low[low < high].tolist(), high[low < high].tolist(), strict=True):
-            kept[a:b] = False
-        found = np.concatenate([exits[kept[:-1]], new[:n]])
-        return mine, found[np.argsort(found[:, 0], kind="stable")]
-
     def _live(self, state: int) -> int:
         """Number of bytes that a state reads."""
         low, high = self._states.array[state, RANGE_LO], self._states.array[state, RANGE_HI]

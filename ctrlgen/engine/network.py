@@ -138,11 +138,10 @@ class Network:
     @property
     def table(self) -> NDArray[np.int64]:
         """Addresses and shapes of all arrays that the kernels read; it is brought up to date when one has moved."""
-        lexicon = self.lexicon._table
-        if self._stale or lexicon is None or self._lexicon_table is not lexicon:
+        lexicon = self.lexicon.table
+        if self._stale or self._lexicon_table is not lexicon:
             from ctrlgen.engine.kernel_table import NETWORK_COLUMNS, refresh
 
-            lexicon = self.lexicon.table
             self._stale, self._lexicon_table = False, lexicon
             self._table[: len(lexicon)] = lexicon
             refresh(self._table[len(lexicon) :], NETWORK_COLUMNS, self.arrays, self._placed)

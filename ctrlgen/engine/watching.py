@@ -52,14 +52,30 @@ class Watching:
 
     def walked(self, state: int) -> Found:
         """The row of tokens that stay inside from ``state``, and the exits: none where it ends anywhere."""
+        from ctrlgen.engine.kernel_watching import walk_beside
+
         first, _ = self._lexicon.span(state)
         if first not in self._first:
             self._first[first] = self._from_the_first(first)
         row, exits = self._first[first]
         if state == first:
             return row.copy(), exits
-        mine, found = self._lexicon.beside(state, first, row, exits)
-        return mine, _NO_EXITS if self.ends_anywhere(state) else found
+        trie, tokens, _, step, states = self._lexicon.arrays[:5]
+        room = 1024
+        while True:
+            mine, new, changed = row.copy(), np.empty((room, 3), np.int32), np.empty((room, 2), np.int32)
+            n, m = walk_beside(trie, tokens, step, states, state, first, mine, new, changed)
+            if max(n, m) <= room:
+                break
+            room = 2 * max(n, m)
+        if self.ends_anywhere(state):
+            return mine, _NO_EXITS
+        kept = np.ones(len(exits) + 1, bool)
+        low = np.searchsorted(exits[:, 0], changed[:m, 0])
+        high = np.searchsorted(exits[:, 0], changed[:m, 1])
+        for a, b in zip(low[low < high].tolist(), high[low < high].tolist(), strict=True):
+            kept[a:b] = False
+        return mine, np.concatenate([exits[kept[:-1]], new[:n]])
 
     def _from_the_first(self, first: int) -> Found:
         lexicon = self._lexicon

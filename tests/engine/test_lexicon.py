@@ -149,7 +149,7 @@ def test_names_do_not_need_bytes_that_no_name_needs():
     st.lists(st.sampled_from(["[a-z]", "[^/]", ".", "é", "[a-z0-9_]", '"', "ab", "(?:x|yy)"]), min_size=1, max_size=4),
     st.data(),
 )
-def test_rows_and_exits_taken_from_a_state_alike_are_those_of_a_walk(parts: list[str], data: st.DataObject) -> None:
+def test_rows_and_exits_are_those_of_a_plain_walk(parts: list[str], data: st.DataObject) -> None:
     pattern = "".join(part + data.draw(st.sampled_from(["", "*", "+", "?", "{1,3}"])) for part in parts)
     automaton = compile_regex(pattern)
     lexicon = Lexicon(WIDE_VOCABULARY)
