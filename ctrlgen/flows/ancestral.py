@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from ctrlgen.processor import ControlProcessor
+from ctrlgen.steering.following import selected
 from ctrlgen.steering.protocol import Prompts
 from ctrlgen.steering.source import Reading, Source
 
@@ -87,9 +88,8 @@ class Ancestral:
 
 def select(texts: Texts, index: torch.Tensor) -> Texts:
     """Rows of ``texts``, in the order and number of int64 ``index``."""
-    ids, mask, output, keys_values = texts.reading
-    reading = Reading(ids[index], mask[index], output[index], tuple(one[index] for one in keys_values))
-    return Texts(texts.ids[index], texts.alive[index], reading)
+    ids, alive, reading = selected(texts, index)
+    return Texts(ids, alive, Reading(*reading))
 
 
 def drawn(log_p: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:

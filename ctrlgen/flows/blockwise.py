@@ -12,7 +12,7 @@ from ctrlgen.flows.ancestral import Ancestral, Texts, drawn, generator_of, selec
 from ctrlgen.flows.generate import vocabulary_for
 from ctrlgen.flows.prompts import prepare
 from ctrlgen.steering.maximin import maximin_weights
-from ctrlgen.steering.sourced import number
+from ctrlgen.steering.sourced import number, whole
 
 if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint, Specification
@@ -80,8 +80,7 @@ def best_of_blocks(
         ModelError: an objective gives NaN or infinity.
     """
     for name, value in (("block", block), ("candidates", candidates), ("max_new_tokens", max_new_tokens)):
-        if not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} is {value!r}; expected a number of at least 1")
+        whole(name, value)
     strength = number("strength", strength, least=0)
     if not objectives or not all(callable(one) for one in objectives):
         raise InputError("objectives: expected at least one function from texts to numbers")

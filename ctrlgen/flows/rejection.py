@@ -22,7 +22,7 @@ from ctrlgen.flows.prompts import prepare
 from ctrlgen.steering.following import selected
 from ctrlgen.steering.mixture import MPG
 from ctrlgen.steering.protocol import Moment
-from ctrlgen.steering.sourced import number
+from ctrlgen.steering.sourced import number, whole
 
 if TYPE_CHECKING:
     from ctrlgen.constraint import Constraint, Specification
@@ -95,8 +95,7 @@ def sample_exactly(
     if not isinstance(steer, MPG):
         raise InputError(f"steer is {steer!r}; expected ctrlgen.MPG or ctrlgen.MOD")
     for name, value in (("n", n), ("max_new_tokens", max_new_tokens), ("chunk", chunk), ("parallel", parallel)):
-        if not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} is {value!r}; expected a number of at least 1")
+        whole(name, value)
     if bound is None and not steer.bounded:
         raise InputError("with these weights Z_t has no bound of its own: give bound=, the largest that can occur")
     largest = 1.0 if bound is None else number("bound", bound, least=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,7 +10,7 @@ from ctrlgen.constraint import Constraint
 from ctrlgen.errors import InputError
 from ctrlgen.hmm import guided
 from ctrlgen.hmm.attribute import Wanted
-from ctrlgen.hmm.guided import TOP, Followed, Guide
+from ctrlgen.hmm.guided import TOP, Followed, Guide, Guided
 from ctrlgen.hmm.horizon import UntilEnd
 from ctrlgen.hmm.lifted import Lifted, lift
 from ctrlgen.hmm.model import HMM
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 _LEAST = 1e-12  # beside the best token: the HMM never forbids one
 
 
-class DecoG:
+class DecoG(Guided):
     """Prefer tokens from which a text that meets a constraint, and ends, is likely to follow.
 
     p(v) is in proportion to p_LM(v) e(v) ** a, e(v) the probability that the HMM gives to all texts which go on with v,
@@ -74,18 +73,15 @@ class DecoG:
             raise InputError(f"DecoG(..., {constraint!r}): expected a constraint")
         if tokens is not None and horizon is not None:
             raise InputError("tokens= is short for horizon=UntilEnd(tokens): give one of them")
-        if top is not None and (not isinstance(top, int) or top < 1):
-            raise InputError(f"top is {top!r}; expected a number of tokens, or None for all")
-        self.hmm, self.constraint, self.top = hmm, constraint, top
+        super().__init__(hmm, top)
+        self.constraint = constraint
         self.a, self.keep = number("a", a, least=0), number("keep", keep, least=0, most=1)
         self.horizon: Horizon = UntilEnd(tokens) if horizon is None else horizon
         total = getattr(self.horizon, "total", None)
         nothing = constant(1.0, hmm.width)
         self._terms = nothing if attribute is None else attribute.terms(None if total is None else total + 1)
-        self._lock = threading.Lock()
         self._lifted: Lifted | None = None
         self._vocabulary: Vocabulary | None = None
-        self._guides: dict[torch.device, Guide] = {}
         self.report: Pruned | None = None
         """What pruning kept; None before the first prompt, or if there is no pruning."""
         if isinstance(constraint, Constraint):
@@ -102,10 +98,6 @@ class DecoG:
         rows = Followed(*state)
         e, _ = guided.expected(self._guide(moment.log_p.device), rows, moment, self.top)
         return (self.a * e.clamp(min=_LEAST).log() * (rows.state >= 0)[:, None]).float()
-
-    def update(self, state: tuple[Any, ...], tokens: torch.Tensor, alive: torch.Tensor) -> tuple[Any, ...]:
-        """One more token in each row."""
-        return tuple(guided.move(self._guide(tokens.device), Followed(*state), tokens, alive))
 
     def _know(self, vocabulary: Vocabulary | None) -> None:
         """Compile for the first vocabulary there is."""
@@ -129,11 +121,6 @@ class DecoG:
             lifted, self.report = pruned(self.hmm, lifted, self.keep)
         self._vocabulary, self._lifted = constraint.vocabulary, lifted
 
-    def _guide(self, device: torch.device) -> Guide:
-        """The tables on a device; computed where they are first needed."""
-        with self._lock:
-            if device not in self._guides:
-                assert self._lifted is not None
-                hmm = self.hmm.to(device)
-                self._guides[device] = guided.guide(hmm, self._terms, self._lifted, self.horizon)
-            return self._guides[device]
+    def _made(self, hmm: HMM) -> Guide:
+        assert self._lifted is not None
+        return guided.guide(hmm, self._terms, self._lifted, self.horizon)

@@ -6,13 +6,15 @@ and the number of tokens. A prompt moves the hidden state and counts for nothing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from ctrlgen.errors import InputError
 from ctrlgen.hmm import lookahead
 from ctrlgen.hmm.model import after_texts, step
+from ctrlgen.steering.sourced import tokens_or_all
 
 if TYPE_CHECKING:
     from ctrlgen.hmm.horizon import Ahead, Horizon
@@ -148,3 +150,32 @@ def _unknown(guide: Guide, rows: Followed, after: torch.Tensor) -> torch.Tensor:
     ahead = after[0][:, rows.state.clamp(min=0)]  # [M, B, H]
     worth = torch.einsum("bh,mbh->bm", rows.prior.to(ahead.dtype), ahead)
     return (worth * rows.past.exp() * question.coefficients).sum(1).real * (rows.state >= 0)
+
+
+class Guided:
+    """A steerer that asks an HMM; a subclass says what, and what it makes of the answers.
+
+    Args:
+        hmm: the model.
+        top: tokens that are looked at one by one, None for all.
+    """
+
+    def __init__(self, hmm: HMM, top: int | None) -> None:
+        self.hmm, self.top = hmm, tokens_or_all("top", top)
+        self._guides: dict[torch.device, Guide] = {}
+        self._lock = threading.RLock()
+
+    def update(self, state: tuple[Any, ...], tokens: torch.Tensor, alive: torch.Tensor) -> tuple[Any, ...]:
+        """One more token in each row."""
+        return tuple(move(self._guide(tokens.device), Followed(*state), tokens, alive))
+
+    def _guide(self, device: torch.device) -> Guide:
+        """The tables on a device; computed where they are first needed."""
+        with self._lock:
+            if device not in self._guides:
+                self._guides[device] = self._made(self.hmm.to(device))
+            return self._guides[device]
+
+    def _made(self, hmm: HMM) -> Guide:
+        """The tables for the model as it is on a device."""
+        raise NotImplementedError

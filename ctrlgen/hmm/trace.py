@@ -9,7 +9,7 @@ import torch
 from ctrlgen.errors import InputError
 from ctrlgen.hmm import guided
 from ctrlgen.hmm.attribute import Wanted
-from ctrlgen.hmm.guided import TOP, Followed, Guide
+from ctrlgen.hmm.guided import TOP, Followed, Guide, Guided
 from ctrlgen.hmm.horizon import Finite, Stationary, Window
 from ctrlgen.hmm.lifted import anything
 from ctrlgen.hmm.model import HMM
@@ -25,7 +25,7 @@ AHEAD = 20
 _LEAST = 1e-12  # beside what all tokens share, nothing is taken for less likely: the HMM never forbids a token
 
 
-class Trace:
+class Trace(Guided):
     """Prefer tokens after which the text is likely to have an attribute.
 
     p(v) is in proportion to p_LM(v) e(v) ** a, with e(v) the probability of the attribute, expected over all futures of
@@ -64,14 +64,13 @@ class Trace:
             raise InputError(f"Trace({hmm!r}, {attribute!r}): expected an HMM and an Attribute")
         if tokens is not None and horizon is not None:
             raise InputError("tokens= is short for horizon=Finite(tokens): give one of them")
-        if top is not None and (not isinstance(top, int) or top < 1):
-            raise InputError(f"top is {top!r}; expected a number of tokens, or None for all")
         if form not in ("power", "logit") or (form == "logit" and isinstance(horizon, Stationary)):
             raise InputError(
                 f"form is {form!r}; expected 'power' or, but for the stationary horizon, which knows no probabilities, "
                 "'logit'"
             )
-        self.hmm, self.attribute, self.top, self.form = hmm, attribute, top, form
+        super().__init__(hmm, top)
+        self.attribute, self.form = attribute, form
         self.a = number("a", a, least=0)
         if horizon is None:
             horizon = Window(AHEAD) if tokens is None else Finite(tokens)
@@ -79,8 +78,7 @@ class Trace:
         total = getattr(self.horizon, "total", None)
         # past the end of what was announced one more token is looked at
         self._terms = attribute.terms(None if total is None else total + 1)
-        self._guides: dict[torch.device, Guide] = {}
-        self._guides[hmm.device] = self._made(hmm.device)
+        self._guide(hmm.device)  # what cannot be asked is said at once
 
     def init(self, prompts: Prompts) -> tuple[Any, ...]:
         """Where the prompts leave the HMM."""
@@ -95,18 +93,7 @@ class Trace:
             return (self.a * log_e).float()
         return tempered((log_e + shared).double(), self.a).float()
 
-    def update(self, state: tuple[Any, ...], tokens: torch.Tensor, alive: torch.Tensor) -> tuple[Any, ...]:
-        """One more token in each row."""
-        return tuple(guided.move(self._guide(tokens.device), Followed(*state), tokens, alive))
-
-    def _guide(self, device: torch.device) -> Guide:
-        """The tables on a device; computed where they are first needed."""
-        if device not in self._guides:
-            self._guides[device] = self._made(device)
-        return self._guides[device]
-
-    def _made(self, device: torch.device) -> Guide:
-        hmm = self.hmm.to(device)
+    def _made(self, hmm: HMM) -> Guide:
         return guided.guide(hmm, self._terms, anything(hmm.width, hmm.eos), self.horizon)
 
 

@@ -10,7 +10,7 @@ import torch
 from ctrlgen.errors import InputError
 from ctrlgen.steering.fusion import fuse
 from ctrlgen.steering.source import Source
-from ctrlgen.steering.sourced import Sourced, number
+from ctrlgen.steering.sourced import Sourced, number, tokens_or_all
 from ctrlgen.steering.steps import divergence, log_ratio
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ class Anchored(Sourced):
         self.debts = [number("debt", one, least=0) for one in (debt if isinstance(debt, Sequence) else [debt])]
         self.temperature = number("temperature", temperature, least=1e-3)
         self.top_p = number("top_p", top_p, least=1e-9, most=1)
-        if top_k is not None and (not isinstance(top_k, int) or top_k < 1):
-            raise InputError(f"top_k is {top_k!r}; expected a number of tokens, or None for all")
-        self.top_k = top_k
+        self.top_k = tokens_or_all("top_k", top_k)
         if isinstance(debt, Sequence):
             if self.per_prompt not in (0, len(self.debts)):
                 raise InputError(f"{len(self.debts)} debts for {self.per_prompt} prompts of the safe model")

@@ -9,7 +9,7 @@ import torch
 
 from ctrlgen.errors import InputError
 from ctrlgen.steering.opposite import OppositePrompts
-from ctrlgen.steering.sourced import number
+from ctrlgen.steering.sourced import number, whole
 
 if TYPE_CHECKING:
     Ids = Sequence[int]
@@ -74,8 +74,7 @@ def fit_opposite(
     """
     number("rate", rate, least=0)
     for name, value in (("steps", steps), ("batch", batch)):
-        if not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} is {value!r}; expected a number of at least 1")
+        whole(name, value)
     _check(anchors)
     prompts = [_beginning(model, ids) for ids in (safe, adverse)]
     optimisers = [torch.optim.Adam([one], lr=rate) for one in prompts]

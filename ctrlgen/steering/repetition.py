@@ -15,7 +15,7 @@ import torch
 
 from ctrlgen.errors import InputError
 from ctrlgen.steering.rewards import spread
-from ctrlgen.steering.sourced import number
+from ctrlgen.steering.sourced import number, whole
 
 if TYPE_CHECKING:
     from ctrlgen.steering.protocol import Moment, Prompts
@@ -159,14 +159,3 @@ class Momentum(_Reading):
         for order, resistance in enumerate(self.resistance[1:]):
             penalty = torch.where(continuations(ids, order, width) > 0, resistance, penalty)
         return penalty
-
-
-def whole(name: str, value: Any) -> int:
-    """``value``, a whole number of at least 1.
-
-    Raises:
-        InputError: it is none.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} is {value!r}; expected a whole number of at least 1")
-    return value

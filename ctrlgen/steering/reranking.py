@@ -9,9 +9,8 @@ import torch
 
 from ctrlgen.steering.following import selected
 from ctrlgen.steering.loglinear import entropy
-from ctrlgen.steering.repetition import whole
 from ctrlgen.steering.source import Reading
-from ctrlgen.steering.sourced import Sourced, number
+from ctrlgen.steering.sourced import Sourced, number, whole
 
 if TYPE_CHECKING:
     from ctrlgen.steering.protocol import Moment

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from ctrlgen.errors import InputError, ModelError
-from ctrlgen.steering.sourced import number
+from ctrlgen.steering.sourced import number, whole
 from ctrlgen.tensors import read, write
 
 if TYPE_CHECKING:
@@ -58,12 +58,13 @@ class Scorer(torch.nn.Module):
         logits_to_keep: int = 0,
     ) -> Any:
         """``logits`` float[B, n, D] of the last ``logits_to_keep`` ids, 0 for all."""
-        inputs: dict[str, Any] = {
+        inputs = {
             "input_ids": input_ids,
             "attention_mask": attention_mask,
             "position_ids": position_ids,
+            self._cache_name: past_key_values,
+            "use_cache": use_cache,
         }
-        inputs |= {self._cache_name: past_key_values, "position_ids": position_ids, "use_cache": use_cache}
         given = {name: one for name, one in inputs.items() if one is not None}
         hidden = self.backbone(**given).last_hidden_state
         values = self.head(hidden[:, -logits_to_keep:] if logits_to_keep else hidden)
@@ -149,8 +150,7 @@ def fit_reward(
     number("rate", rate, least=0)
     outputs = _check_data(texts, labels)
     for name, value in (("epochs", epochs), ("batch", batch)):
-        if not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} is {value!r}; expected a number of at least 1")
+        whole(name, value)
     card = {"layers": layers, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed, "texts": len(texts)}
     backbone = cut_off(model, layers).float()
     with torch.random.fork_rng(devices=()):

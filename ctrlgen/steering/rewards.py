@@ -13,6 +13,7 @@ import torch
 
 from ctrlgen.errors import InputError, ModelError
 from ctrlgen.steering.source import Reading, Source
+from ctrlgen.steering.sourced import tokens_or_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,9 +143,7 @@ class Rewarded:
     """
 
     def __init__(self, *rewards: Any, k: int | None) -> None:
-        if k is not None and (not isinstance(k, int) or k < 1):
-            raise InputError(f"k is {k!r}; expected a number of tokens, or None for all")
-        self.rewards, self.k = tuple(reward_of(one) for one in rewards), k
+        self.rewards, self.k = tuple(reward_of(one) for one in rewards), tokens_or_all("k", k)
         counts = {getattr(one, "per_prompt", 0) for one in self.rewards} - {0}
         if len(counts) > 1:
             raise InputError(f"the rewards have prompts for batches of {sorted(counts)} prompts; pass as many")

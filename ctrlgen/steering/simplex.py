@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ctrlgen.errors import InputError
-from ctrlgen.steering.repetition import whole
 from ctrlgen.steering.rewards import spread
-from ctrlgen.steering.sourced import number
+from ctrlgen.steering.sourced import number, whole
 from ctrlgen.steering.steps import log_ratio
 
 if TYPE_CHECKING:

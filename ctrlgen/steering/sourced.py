@@ -55,3 +55,25 @@ def number(name: str, value: Any, *, least: float | None = None, most: float | N
         bounds = [f"at least {least}"] * (least is not None) + [f"at most {most}"] * (most is not None)
         raise InputError(f"{name} is {value!r}; expected a number" + (" of " if bounds else "") + ", ".join(bounds))
     return float(value)
+
+
+def whole(name: str, value: Any) -> int:
+    """``value``, a whole number of at least 1.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name} is {value!r}; expected a whole number of at least 1")
+    return value
+
+
+def tokens_or_all(name: str, value: Any) -> int | None:
+    """``value``, a number of tokens of at least 1 or None.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if value is not None and (not isinstance(value, int) or value < 1):
+        raise InputError(f"{name} is {value!r}; expected a number of tokens, or None for all")
+    return value
