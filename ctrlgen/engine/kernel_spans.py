@@ -90,6 +90,16 @@ def can_follow(table, v, s):
 
 
 @inner
+def with_room(open_, n):
+    """The n lines of ``open_`` with room for all edges of another state."""
+    if n + 512 <= open_.shape[0]:
+        return open_
+    more = np.empty((2 * open_.shape[0], open_.shape[1]), np.int64)
+    more[:n] = open_[:n]
+    return more
+
+
+@inner
 def fill_span(table, v, g, k, recipe, work, top):
     """Note the tokens below trie node v that go on from state g of frame k; the new top or a request.
 
@@ -110,10 +120,7 @@ def fill_span(table, v, g, k, recipe, work, top):
     while n > 0:
         n -= 1
         u, q, least, most = open_[n, 0], open_[n, 1], open_[n, 2], open_[n, 3]
-        if n + 512 > open_.shape[0]:
-            more = np.empty((2 * open_.shape[0], 4), np.int64)
-            more[:n] = open_[:n]
-            open_ = more
+        open_ = with_room(open_, n)
         for e in range(spans[q, LOW], spans[q, HIGH]):
             label, target = edges[e, 0], np.int64(edges[e, 1])
             after_least, after_most, fits = counted(spans, label, target, least, most)
@@ -155,10 +162,7 @@ def land_span(trie, tokens, children, spans, edges, left, q, least, most, group)
     while n > 0:
         n -= 1
         u, q, least, most = open_[n, 0], open_[n, 1], open_[n, 2], open_[n, 3]
-        if n + 512 > open_.shape[0]:
-            more = np.empty((2 * open_.shape[0], 4), np.int64)
-            more[:n] = open_[:n]
-            open_ = more
+        open_ = with_room(open_, n)
         for e in range(spans[q, LOW], spans[q, HIGH]):
             label, target = edges[e, 0], np.int64(edges[e, 1])
             after_least, after_most, fits = counted(spans, label, target, least, most)

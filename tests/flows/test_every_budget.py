@@ -103,70 +103,45 @@ def least(ask: Any) -> int:
     return 1
 
 
-@pytest.mark.parametrize("flow", FLOWS)
-def test_of_the_constraint(flow: str) -> None:
-    spec = FLOWS[flow]
-
-    def ask(budget: int) -> list[cg.Result]:
-        model = ToyLM(VOCABULARY, scale=1.0 + budget % 7)
-        options = {"do_sample": True, "seed": budget, "trace": False, "max_new_tokens": budget}
-        made: list[cg.Result] = cg.generate(
-            model,
-            ToyTokenizer(VOCABULARY),
-            [f"y{budget}z", "x"][: 1 + budget % 2],
-            spec,
-            vocabulary=VOCABULARY,
-            **options,
-        )
-        return made
-
+def check_every_budget(spec: Any, ask: Any) -> None:
+    """From the least budget on, all texts that ``ask(budget)`` gives are in time and valid."""
     needed = least(ask)
     for budget in range(needed, needed + MORE):
         for made in ask(budget):
             assert len(made.token_ids) <= budget
             assert is_valid(spec, made), (budget, made.text)
+
+
+def generated(spec: Any, budget: int, **options: Any) -> list[cg.Result]:
+    """One text or two, from random logits."""
+    model = ToyLM(VOCABULARY, scale=1.0 + budget % 7)
+    prompts = [f"y{budget}z", "x"][: 1 + budget % 2]
+    options = {"vocabulary": VOCABULARY, "max_new_tokens": budget, "seed": budget, **options}
+    made: list[cg.Result] = cg.generate(model, ToyTokenizer(VOCABULARY), prompts, spec, **options)
+    return made
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_of_the_constraint(flow: str) -> None:
+    spec = FLOWS[flow]
+    check_every_budget(spec, lambda budget: generated(spec, budget, do_sample=True, trace=False))
 
 
 @pytest.mark.parametrize("flow", ["copy of sentences", "quote", "thinking to a mark", "dispatch", "llama, required"])
 def test_of_what_is_certain(flow: str) -> None:
     spec = FLOWS[flow]
-
-    def ask(budget: int) -> list[cg.Result]:
-        options = {"fast_forward": True, "max_new_tokens": budget, "do_sample": budget % 2 == 0, "seed": budget}
-        model = ToyLM(VOCABULARY, scale=1.0 + budget % 7)
-        made: list[cg.Result] = cg.generate(
-            model,
-            ToyTokenizer(VOCABULARY),
-            [f"y{budget}z", "x"][: 1 + budget % 2],
-            spec,
-            vocabulary=VOCABULARY,
-            **options,
-        )
-        return made
-
-    needed = least(ask)
-    for budget in range(needed, needed + MORE):
-        for made in ask(budget):
-            assert len(made.token_ids) <= budget
-            assert is_valid(spec, made), (budget, made.text)
+    check_every_budget(spec, lambda budget: generated(spec, budget, do_sample=budget % 2 == 0, fast_forward=True))
 
 
 def test_of_the_answer_to_a_draft() -> None:
     spec = FLOWS["quote"]
 
-    def ask(budget: int) -> cg.Result:
+    def ask(budget: int) -> list[cg.Result]:
         options = {"max_draft_tokens": 5, "max_new_tokens": budget, "k": 1 + budget % 2, "seed": budget}
         model = ToyLM(VOCABULARY, scale=1.0 + budget % 7)
-        made: cg.Result = cg.draft_then_constrain(
-            model, ToyTokenizer(VOCABULARY), "xy", spec, vocabulary=VOCABULARY, **options
-        )
-        return made
+        return [cg.draft_then_constrain(model, ToyTokenizer(VOCABULARY), "xy", spec, vocabulary=VOCABULARY, **options)]
 
-    needed = least(ask)
-    for budget in range(needed, needed + MORE):
-        made = ask(budget)
-        assert len(made.token_ids) <= budget
-        assert is_valid(spec, made), (budget, made.text)
+    check_every_budget(spec, ask)
 
 
 def test_of_arguments_at_once() -> None:

@@ -20,6 +20,7 @@ from ctrlgen.flows.fast_forward_tokens import Forcing
 from ctrlgen.flows.generate import generate, generate_stream
 from ctrlgen.testing import Enumerated, ToyLM, ToyTokenizer, toy_vocabulary
 from ctrlgen.vocabulary import Vocabulary
+from tests.neutral import Neutral
 from tests.steering.models import tiny
 
 VOCABULARY = toy_vocabulary()
@@ -296,21 +297,8 @@ def test_dead_ends_are_said():
         ask(logits_processor=[Never()])
 
 
-class Still:
-    """A steerer that changes nothing."""
-
-    def init(self, prompts):
-        return ()
-
-    def delta(self, state, moment):
-        return torch.zeros_like(moment.log_p)
-
-    def update(self, state, tokens, alive):
-        return ()
-
-
 @pytest.mark.parametrize(
-    "options", [{"num_beams": 2}, {"fast_forward": "yes"}, {"prompt_lookup_num_tokens": 2}, {"steer": [Still()]}]
+    "options", [{"num_beams": 2}, {"fast_forward": "yes"}, {"prompt_lookup_num_tokens": 2}, {"steer": [Neutral()]}]
 )
 def test_refuses(options):
     with pytest.raises(InputError, match="fast_forward"):

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import ctrlgen as cg
 from ctrlgen.constraint import DEAD
-from ctrlgen.testing import ToyLM, ToyTokenizer, allowed, check_laws
+from ctrlgen.testing import ToyLM, ToyTokenizer, check_laws
 from ctrlgen.vocabulary import Vocabulary
+from tests.bytewise import check_rows, state_after
 from tests.oracles.imported import imported
 from tests.oracles.installs import normal
 
@@ -51,15 +52,6 @@ WRONG = {
     "```python\nimport numpy \\\n, bad": ["bad"],
     "```python\nimport numpy\n```\n```python\nimport bad": ["bad"],
 }
-
-
-def state_after(constraint, text):
-    state = constraint.start
-    for byte in text:
-        state = constraint.advance(state, byte)
-        if state == DEAD:
-            return DEAD
-    return state
 
 
 @pytest.mark.parametrize("text", FINE)
@@ -107,19 +99,8 @@ def test_laws():
     plain = GUARD.compile(BYTES)
     heads = [b"```python\nimport ", b"```py\nfrom nu", b"```py\nimport flask_", b"```py\nimport ab as easy_install , "]
     rng = random.Random(2)
-    for head in heads + [h + bytes(rng.choices(b"ab ,.\n_", k=2)) for h in heads for _ in range(4)]:
-        state, other = state_after(constraint, head), state_after(plain, head)
-        assert (state == DEAD) == (other == DEAD)
-        if state == DEAD:
-            continue
-        row = set(allowed(constraint, state))
-        for token, piece in enumerate(MERGED.tokens):
-            if piece:
-                after = other
-                for byte in piece:
-                    after = plain.advance(after, byte) if after != DEAD else DEAD
-                assert (token in row) == (after != DEAD), (head, piece)
-                assert (token in row) == (constraint.advance(state, token) != DEAD)
+    more = [h + bytes(rng.choices(b"ab ,.\n_", k=2)) for h in heads for _ in range(4)]
+    check_rows(constraint, plain, heads + more)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ctrlgen.errors import DeadEndError, InputError, ModelError
 from ctrlgen.flows.generate import generate
 from ctrlgen.processor import ControlProcessor
 from ctrlgen.testing import Enumerated, ToyLM, ToyTokenizer, toy_vocabulary
+from tests.neutral import Neutral
 from tests.threads import at_once
 
 from .recomputed import Ledger, Noise, RewindingNoise, noise
@@ -222,28 +223,17 @@ def test_sampling_follows_the_steered_distribution(model, constraint):
         assert abs(found[ids] / n - p) < 4.5 * math.sqrt(p * (1 - p) / n) + 1e-9, ids
 
 
-class Zero:
-    def init(self, prompts):
-        return ()
-
-    def delta(self, state, moment):
-        return torch.zeros_like(moment.log_p)
-
-    def update(self, state, tokens, alive):
-        return ()
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 def test_a_delta_of_zero_is_the_identity(constraint, dtype):
     scores = (3 * torch.randn(3, WIDTH)).to(dtype)
     ids = torch.tensor([[1], [2], [3]])
     plain = ControlProcessor(constraint)(ids, scores)
-    out = ControlProcessor(constraint, vocabulary=VOCABULARY, steer=[Zero(), Zero()])(ids, scores)
+    out = ControlProcessor(constraint, vocabulary=VOCABULARY, steer=[Neutral(), Neutral()])(ids, scores)
     assert out.dtype == dtype
     torch.testing.assert_close(out, plain, atol=2e-6, rtol=2e-6)
 
 
-class Fixed(Zero):
+class Fixed(Neutral):
     def __init__(self, delta):
         self.values = torch.as_tensor(delta)
 
@@ -281,7 +271,7 @@ def test_scores_that_are_no_distribution():
     scores = torch.zeros(1, WIDTH)
     scores[0, 1] = math.nan
     with pytest.raises(ModelError, match="NaN"):
-        ControlProcessor(None, vocabulary=VOCABULARY, steer=[Zero()])(torch.tensor([[1]]), scores)
+        ControlProcessor(None, vocabulary=VOCABULARY, steer=[Neutral()])(torch.tensor([[1]]), scores)
 
 
 def test_a_steerer_that_forbids_everything(model, constraint):
@@ -292,7 +282,7 @@ def test_a_steerer_that_forbids_everything(model, constraint):
 def test_a_delta_of_another_shape():
     with pytest.raises(InputError, match=r"shape \[1, 3\]"):
 
-        class Narrow(Zero):
+        class Narrow(Neutral):
             def delta(self, state, moment):
                 return torch.zeros(1, 3)
 
@@ -302,8 +292,8 @@ def test_a_delta_of_another_shape():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"steer": [Zero()]}, "need a tokenizer"),
-        ({"steer": [Zero], "vocabulary": VOCABULARY}, "expected steerers"),
+        ({"steer": [Neutral()]}, "need a tokenizer"),
+        ({"steer": [Neutral], "vocabulary": VOCABULARY}, "expected steerers"),
         ({"steer": "abc", "vocabulary": VOCABULARY}, "expected steerers"),
     ],
 )
@@ -313,7 +303,7 @@ def test_what_is_refused(arguments, message):
 
 
 def test_a_mask_of_another_shape():
-    processor = ControlProcessor(None, vocabulary=VOCABULARY, steer=[Zero()], attention_mask=torch.ones(2, 1))
+    processor = ControlProcessor(None, vocabulary=VOCABULARY, steer=[Neutral()], attention_mask=torch.ones(2, 1))
     with pytest.raises(InputError, match=r"attention mask has shape \[2, 1\]"):
         processor(torch.tensor([[1, 2], [1, 3]]), torch.zeros(2, WIDTH))
 
@@ -354,7 +344,7 @@ def test_a_record_cannot_begin_in_the_middle():
     torch.testing.assert_close(out[0].log_softmax(0), noise([1, 2, 3], WIDTH).log_softmax(0))
 
 
-class Favourite(Zero):
+class Favourite(Neutral):
     """A token for each prompt."""
 
     def __init__(self, tokens):
@@ -391,7 +381,7 @@ def test_the_trace(model, options, texts):
     if options.pop("assistant", False):
         options["assistant_model"] = model
     constraint = None if texts is None else Enumerated(VOCABULARY, texts)
-    steer = [Noise(WIDTH), Zero(), Noise(WIDTH, 0.5)]
+    steer = [Noise(WIDTH), Neutral(), Noise(WIDTH, 0.5)]
     arguments = {"vocabulary": VOCABULARY, "max_new_tokens": 9, "steer": steer, **options}
     result = generate(model, ToyTokenizer(VOCABULARY, pad=10), "ab", constraint, **arguments)
     prompt = ToyTokenizer(VOCABULARY)("ab")["input_ids"]
