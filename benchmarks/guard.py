@@ -126,13 +126,14 @@ def load_seconds(names: str) -> float:
     return round(min(float(run.stdout) for run in runs), 4)
 
 
-def untouched(model: Any, tokenizer: Any, guard: Any) -> int:
-    """Number of plain texts that differ between guarded and unguarded greedy decoding.
+def untouched(model: Any, tokenizer: Any, guard: Any, more: int = 0) -> int:
+    """Number of plain texts of 48 tokens that differ between guarded and unguarded greedy decoding.
 
-    A guarded text always ends with the end token, so it is given one token more.
+    more: tokens that the guarded ones may have beyond that; a guarded text that fills its budget ends with an end
+    token, and so has one token of text less.
     """
     options = {"chat": True, "trace": False}
-    guarded = cg.generate(model, tokenizer, PLAIN, guard, max_new_tokens=49, **options)
+    guarded = cg.generate(model, tokenizer, PLAIN, guard, max_new_tokens=48 + more, **options)
     free = cg.generate(model, tokenizer, PLAIN, max_new_tokens=48, **options)
     return sum(a.text != b.text for a, b in zip(guarded, free, strict=True))
 
@@ -199,6 +200,7 @@ def measure(
             total, texts, bad = off_list(generations(judged, tokenizer, one, count, new, kept), guard.names)
             figures[f"{kind}, {name}"] = {"names": total, "off the list": len(bad), "texts with one": texts}
     figures["plain texts that differ"] = untouched(model, tokenizer, guard)
+    figures["plain texts that differ, with a token more for the end"] = untouched(model, tokenizer, guard, 1)
     for size in (1, 8):
         share, step = overhead(model, tokenizer, guard, size, steps)
         figures[f"added time, batch {size}"] = {"share": round(share, 4), "step, ms": round(step, 1)}
