@@ -17,7 +17,7 @@ over the items.
 
 Results of items are kept in --results as they come, and are not computed again. A part whose data is not given is
 skipped, and said to be. One process, one thread. The last line with --json holds all figures, and each bar as
-[value, limit, met]. --quick takes few items and is done in about a minute.
+[value, limit, met]. --quick takes few items and takes a minute and a half.
 """
 
 from __future__ import annotations
