@@ -17,6 +17,7 @@ terms.py      what is wanted of a text, as a sum of products over its tokens
 lifted.py     constraints as automata over token classes
 lookahead.py  how the model expects a text to go on
 horizon.py    how much is to come
+answers.py    what a step of decoding reads of that
 attribute.py  attributes of texts, and their compositions
 classifier.py attributes from labelled texts
 guided.py     rows that are followed, and what they are worth

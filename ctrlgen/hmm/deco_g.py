@@ -10,7 +10,7 @@ from ctrlgen.constraint import Constraint
 from ctrlgen.errors import InputError
 from ctrlgen.hmm import guided
 from ctrlgen.hmm.attribute import Wanted
-from ctrlgen.hmm.guided import TOP, Followed, Guide, Guided
+from ctrlgen.hmm.guided import TOP, Followed, Guided
 from ctrlgen.hmm.horizon import UntilEnd
 from ctrlgen.hmm.lifted import Lifted, lift
 from ctrlgen.hmm.model import HMM
@@ -20,6 +20,7 @@ from ctrlgen.steering.sourced import number
 
 if TYPE_CHECKING:
     from ctrlgen.constraint import Specification
+    from ctrlgen.hmm.answers import Answers
     from ctrlgen.hmm.horizon import Horizon
     from ctrlgen.steering.protocol import Moment, Prompts
     from ctrlgen.vocabulary import Vocabulary
@@ -96,8 +97,9 @@ class DecoG(Guided):
     def delta(self, state: tuple[Any, ...], moment: Moment) -> torch.Tensor:
         """a log e(v); 0 for rows of which the constraint has refused a token."""
         rows = Followed(*state)
-        e, _ = guided.expected(self._guide(moment.log_p.device), rows, moment, self.top)
-        return (self.a * e.clamp(min=_LEAST).log() * (rows.state >= 0)[:, None]).float()
+        expected = guided.expected(self._guide(moment.log_p.device), rows, moment, self.top)
+        goes_on = (rows.state >= 0)[:, None]
+        return expected.spread(lambda e: self.a * e.clamp(min=_LEAST).log() * goes_on)
 
     def _know(self, vocabulary: Vocabulary | None) -> None:
         """Compile for the first vocabulary there is."""
@@ -121,6 +123,6 @@ class DecoG(Guided):
             lifted, self.report = pruned(self.hmm, lifted, self.keep)
         self._vocabulary, self._lifted = constraint.vocabulary, lifted
 
-    def _made(self, hmm: HMM) -> Guide:
+    def _made(self, hmm: HMM) -> Answers:
         assert self._lifted is not None
         return guided.guide(hmm, self._terms, self._lifted, self.horizon)

@@ -32,9 +32,14 @@ class Ahead(NamedTuple):
 
     def after(self, length: int) -> torch.Tensor:
         """float or complex[1, M, S, H]: h after the next token, ``length`` tokens having been generated before it."""
-        last = len(self.tables) - 1
-        index = last if self.total is None else min(max(self.total - length - 1, 0), last)
+        index = table_after(length, len(self.tables), self.total)
         return self.tables[index : index + 1]
+
+
+def table_after(length: int, tables: int, total: int | None) -> int:
+    """Which of the tables holds after the next token, ``length`` tokens having been generated before it."""
+    last = tables - 1
+    return last if total is None else min(max(total - length - 1, 0), last)
 
 
 class Horizon(Protocol):

@@ -9,13 +9,14 @@ import torch
 from ctrlgen.errors import InputError
 from ctrlgen.hmm import guided
 from ctrlgen.hmm.attribute import Wanted
-from ctrlgen.hmm.guided import TOP, Followed, Guide, Guided
+from ctrlgen.hmm.guided import TOP, Followed, Guided
 from ctrlgen.hmm.horizon import Finite, Stationary, Window
 from ctrlgen.hmm.lifted import anything
 from ctrlgen.hmm.model import HMM
 from ctrlgen.steering.sourced import number
 
 if TYPE_CHECKING:
+    from ctrlgen.hmm.answers import Answers
     from ctrlgen.hmm.horizon import Horizon
     from ctrlgen.steering.protocol import Moment, Prompts
 
@@ -86,14 +87,15 @@ class Trace(Guided):
 
     def delta(self, state: tuple[Any, ...], moment: Moment) -> torch.Tensor:
         """a log e(v), or log sigmoid(a logit e(v)), less what is the same for all tokens of a row."""
-        guide = self._guide(moment.log_p.device)
-        e, shared = guided.expected(guide, Followed(*state), moment, self.top)
-        log_e = e.clamp(min=_LEAST).log()
-        if self.form == "power":
-            return (self.a * log_e).float()
-        return tempered((log_e + shared).double(), self.a).float()
+        expected = guided.expected(self._guide(moment.log_p.device), Followed(*state), moment, self.top)
 
-    def _made(self, hmm: HMM) -> Guide:
+        def worth(e: torch.Tensor) -> torch.Tensor:
+            log_e = e.clamp(min=_LEAST).log()
+            return self.a * log_e if self.form == "power" else tempered((log_e + expected.shared).double(), self.a)
+
+        return expected.spread(worth)
+
+    def _made(self, hmm: HMM) -> Answers:
         return guided.guide(hmm, self._terms, anything(hmm.width, hmm.eos), self.horizon)
 
 

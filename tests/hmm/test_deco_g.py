@@ -11,8 +11,10 @@ import ctrlgen as cg
 from ctrlgen.constraint import DEAD
 from ctrlgen.errors import InputError, UnsatisfiableError
 from ctrlgen.hmm import Finite, UntilEnd
+from ctrlgen.hmm.answers import Place, answers, value
+from ctrlgen.hmm.horizon import Ahead
 from ctrlgen.hmm.lifted import lift
-from ctrlgen.hmm.lookahead import ask, before, finite, value
+from ctrlgen.hmm.lookahead import ask, before, finite
 from ctrlgen.hmm.model import stationary
 from ctrlgen.hmm.pruning import pruned, without
 from ctrlgen.hmm.terms import constant
@@ -187,7 +189,8 @@ def test_nearer_to_rejection_sampling_than_the_mask(hmm):
         found = steered.softmax(1)[0]
         question = ask(hmm, constant(1.0, WIDTH), lift(constraint, WIDTH)[0])
         after = finite(question, 300, must_end=True)[-1:]
-        wanted, _ = value(question, state[0], state[1], state[2], after, torch.arange(WIDTH)[None])
+        ready = answers(question, Ahead(after, None))
+        wanted, _ = value(ready, Place(state[0], state[1], state[2], 0), torch.arange(WIDTH)[None])
         np.testing.assert_allclose(found, (wanted / wanted.sum())[0], atol=1e-6)
 
 

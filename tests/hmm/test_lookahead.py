@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from ctrlgen.errors import InputError
-from ctrlgen.hmm import horizon, lookahead, terms
+from ctrlgen.hmm import answers, horizon, lookahead, terms
+from ctrlgen.hmm.answers import Place
 from ctrlgen.hmm.lifted import Lifted, anything
 from ctrlgen.hmm.model import after_texts
 from tests.hmm import enumerated
@@ -21,7 +22,8 @@ def values(question, before, after, past=None, state=0):
     prior = after_texts(question.hmm, (before,))
     past = torch.zeros(1, question.shape[0], dtype=question.mass.dtype) if past is None else past
     tokens = torch.arange(question.hmm.width)[None]
-    found, likely = lookahead.value(question, prior, past, torch.tensor([state]), after, tokens)
+    place = Place(prior, past, torch.tensor([state]), 0)
+    found, likely = answers.value(answers.answers(question, horizon.Ahead(after, None)), place, tokens)
     given = joint(question.hmm, before)
     close(likely[0], [joint(question.hmm, (*before, v)) / given for v in range(question.hmm.width)])
     return found[0]
@@ -153,8 +155,15 @@ def accepted(lifted, hmm, state, text):
     return state >= 0 and text[-1] in hmm.eos and bool(lifted.final[state])
 
 
+@pytest.fixture(params=[0, 32], ids=["one by one", "grouped"])
+def grouped(request, monkeypatch):
+    """Both ways to multiply with the rows of several edges."""
+    monkeypatch.setattr(answers, "GROUPED", request.param)
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("count", [0, 2, 4])
+@pytest.mark.usefixtures("grouped")
 def test_automaton(seed, count):
     rng = np.random.default_rng(seed)
     eos = (4,) if seed % 2 else (0, 3)
@@ -191,18 +200,24 @@ def test_automaton_without_bound(seed, monkeypatch):
     close(budget.after(46), lookahead.finite(question, 3, must_end=True)[-1:])
 
 
-def test_average_over_a_class():
+@pytest.mark.parametrize("sines", [0, 5])
+@pytest.mark.usefixtures("grouped")
+def test_average_over_a_class(sines):
     rng = np.random.default_rng(3)
     hmm = random_hmm(rng, 2, 5, eos=(4,))
     lifted = Lifted(
         torch.tensor([0, 0, 1, 1, 2]), torch.tensor([[0, 1, -1], [1, -1, -1]]), torch.tensor([False, True]), 2
     )
-    question = asked(hmm, terms.factorised(torch.from_numpy(-rng.exponential(1.0, 5))), lifted)
+    weights = torch.from_numpy(-rng.exponential(1.0, 5))
+    wanted = terms.logistic(weights, 0.5, reach=6.0, sines=sines) if sines else terms.factorised(weights)
+    question = asked(hmm, wanted, lifted)
     after = horizon.Finite(4, must_end=True).solve(question).after(0)
-    prior, past = after_texts(hmm, ((0,), (1, 2))), torch.zeros(2, 1, dtype=torch.float64)
+    prior = after_texts(hmm, ((0,), (1, 2)))
+    past = torch.zeros(2, question.shape[0], dtype=question.mass.dtype)
     state = torch.tensor([0, 1])
-    found, likely = lookahead.value(question, prior, past, state, after, torch.arange(5).expand(2, -1))
-    ratios = lookahead.average(question, prior, past, state, after)
+    ready, place = answers.answers(question, horizon.Ahead(after, None)), Place(prior, past, state, 0)
+    found, likely = answers.value(ready, place, torch.arange(5).expand(2, -1))
+    ratios = answers.average(ready, place)
     for k in range(3):
         members = (lifted.classes == k).nonzero()[:, 0]
         close(ratios[:, k], found[:, members].sum(1) / likely[:, members].sum(1))
