@@ -81,7 +81,7 @@ def faults(spec, options, vocabulary, more):
         seed += 1
         for one in ask(budget):
             count += 1
-            wrong += not (one.finished and len(one.token_ids) <= budget and readable(one))
+            wrong += not (one.complete and len(one.token_ids) <= budget and readable(one))
     return count, wrong, first
 
 

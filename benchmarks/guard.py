@@ -50,6 +50,20 @@ PLAIN = [
     "What is a prime number?", "Describe a cat.", "Write a Python function that adds two numbers.", "What is HTML?",
     "How do plants grow?", "Give me a recipe for bread.", "Who was Ada Lovelace?", "Explain recursion.",
 ]  # fmt: skip
+TOPICS = (
+    "rain bread glass ants volcanoes chess copper tea deserts owls bridges clocks salt comets silk "
+    "violins maps yeast tides lemons windmills paper elephants ice"
+).split()
+PLAIN += [
+    form.format(topic)
+    for topic in TOPICS
+    for form in (
+        "Tell me about {}.",
+        "Write a poem about {}.",
+        "Why is {} useful?",
+        "Write a function in Python for {}.",
+    )
+]
 
 
 def prompts(count: int) -> list[tuple[str, bool]]:
@@ -78,7 +92,7 @@ def generations(model: Any, tokenizer: Any, guard: Any, count: int, new: int, ke
             options = {"chat": chat, "do_sample": True, "top_k": 0, "seed": first, "max_new_tokens": new}
             specs = None if guard is None else [guard if chat else guard.following(one) for one in asked]
             for i, one in zip(rows, cg.generate(model, tokenizer, asked, specs, trace=False, **options), strict=True):
-                texts[i] = ("" if chat else batch[i][0].split("\n")[-1]) + one.text + ("" if one.finished else "\0")
+                texts[i] = ("" if chat else batch[i][0].split("\n")[-1]) + one.text + ("" if one.complete else "\0")
         done += texts
         if kept:
             with kept.open("a") as file:
@@ -126,16 +140,17 @@ def load_seconds(names: str) -> float:
     return round(min(float(run.stdout) for run in runs), 4)
 
 
-def untouched(model: Any, tokenizer: Any, guard: Any, more: int = 0) -> int:
-    """Number of plain texts of 48 tokens that differ between guarded and unguarded greedy decoding.
-
-    more: tokens that the guarded ones may have beyond that; a guarded text that fills its budget ends with an end
-    token, and so has one token of text less.
-    """
-    options = {"chat": True, "trace": False}
-    guarded = cg.generate(model, tokenizer, PLAIN, guard, max_new_tokens=48 + more, **options)
-    free = cg.generate(model, tokenizer, PLAIN, max_new_tokens=48, **options)
-    return sum(a.text != b.text for a, b in zip(guarded, free, strict=True))
+def untouched(model: Any, tokenizer: Any, guard: Any, asked: list[str], new: int = 48) -> dict[str, int]:
+    """Plain texts, guarded and unguarded, greedily: how many differ in any token, and how many the budget cut off."""
+    different, cut = 0, 0
+    for first in range(0, len(asked), 27):
+        options = {"chat": True, "trace": False, "max_new_tokens": new}
+        batch = asked[first : first + 27]
+        guarded = cg.generate(model, tokenizer, batch, guard, **options)
+        free = cg.generate(model, tokenizer, batch, **options)
+        different += sum(a.token_ids != b.token_ids for a, b in zip(guarded, free, strict=True))
+        cut += sum(not one.finished for one in free)
+    return {"texts": len(asked), "cut off": cut, "differ": different}
 
 
 def overhead(model: Any, tokenizer: Any, guard: Any, size: int, steps: int) -> tuple[float, float]:
@@ -199,8 +214,7 @@ def measure(
             kept = results / f"{kind}-{name}.jsonl" if results else None
             total, texts, bad = off_list(generations(judged, tokenizer, one, count, new, kept), guard.names)
             figures[f"{kind}, {name}"] = {"names": total, "off the list": len(bad), "texts with one": texts}
-    figures["plain texts that differ"] = untouched(model, tokenizer, guard)
-    figures["plain texts that differ, with a token more for the end"] = untouched(model, tokenizer, guard, 1)
+    figures["plain texts"] = untouched(model, tokenizer, guard, PLAIN[: 6 if quick else None], 16 if quick else 48)
     for size in (1, 8):
         share, step = overhead(model, tokenizer, guard, size, steps)
         figures[f"added time, batch {size}"] = {"share": round(share, 4), "step, ms": round(step, 1)}
@@ -209,7 +223,7 @@ def measure(
         "names off the list, random model guarded": [figures["random model, guarded"]["off the list"], 0],
         "names off the list, SmolLM2 unguarded, at least": [figures["SmolLM2, unguarded"]["off the list"], 1],
         "names off the list, random model unguarded, at least": [figures["random model, unguarded"]["off the list"], 1],
-        "plain texts that differ": [figures["plain texts that differ"], 0],
+        "plain texts that differ": [figures["plain texts"]["differ"], 0],
         "added time, batch 1": [figures["added time, batch 1"]["share"], 0.03],
         "added time, batch 8": [figures["added time, batch 8"]["share"], 0.03],
         "list loaded, seconds": [figures["list loaded, seconds"], 0.5],

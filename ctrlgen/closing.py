@@ -4,6 +4,9 @@ A token is offered if 1 + distance(after it) is at most what remains. ``distance
 witness (law 6 in ``ctrlgen.constraint``), so while distance(state) is at most what remains there always is such a
 token, the next state is within its budget too, and the last token is an end token.
 
+Text that is only watched needs no end token: a constraint with ``may_be_cut`` has texts that are whole wherever they
+may end, so that one token more is left for each, and a budget cuts them off as it does a text without a constraint.
+
 Reference: TruncProof, arXiv 2605.13076, for the rule; here for any constraint, on tokens.
 
 Far from the end nothing is left out, and nothing is looked at but ``farthest``, a bound on the distance after any
@@ -55,7 +58,7 @@ class Closing:
         self._paths: dict[int, tuple[int, int]] = {}
 
     def row(self, constraint: Constraint, state: int, remaining: int) -> NDArray[np.uint32]:
-        """The tokens allowed in a state with so many tokens to come, the end token included.
+        """The tokens allowed in a state with so many tokens to come, the end token included where a text needs one.
 
         Args:
             constraint: the one this was made for.
@@ -66,6 +69,7 @@ class Closing:
         Returns:
             uint32[ceil(V / 32)], read-only, with at least one bit set.
         """
+        remaining += may_be_cut(constraint)
         if self.farthest(constraint, state) < remaining:
             return constraint.mask(state)
         known = self._rows.get((state, remaining))
@@ -77,9 +81,14 @@ class Closing:
     def needed(self, constraint: Constraint, state: int, enough: int) -> int:
         """A number of tokens, the end token included, with which a text ends in time; small, if not the smallest.
 
-        ``distance`` may count one token for each byte. Only if that is more than ``enough`` does it pay to look for
+        0 where a text may be cut off. ``distance`` may count one token for each byte. Only if that is more than ``enough`` does it pay to look for
         longer tokens: from state to state, the one that leaves the least distance. That way is kept, to be offered.
         """
+        spare = may_be_cut(constraint)
+        return self._needed(constraint, state, enough + spare) - spare
+
+    def _needed(self, constraint: Constraint, state: int, enough: int) -> int:
+        """The same with the end token in any case."""
         most = constraint.distance(state)
         if most <= enough:
             return most
@@ -139,6 +148,11 @@ class Closing:
             row = levels.within(levels.least, len(mask)) & mask
         row.flags.writeable = False
         return row
+
+
+def may_be_cut(constraint: Constraint | None) -> bool:
+    """Whether a text is whole wherever it may end, with an end token or without."""
+    return bool(getattr(constraint, "may_be_cut", False))
 
 
 def closing_of(constraint: Constraint) -> Closing:

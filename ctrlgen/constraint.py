@@ -11,7 +11,8 @@ The laws (``ctrlgen.testing.check_laws`` checks them on any constraint):
 6. while distance(s) <= n, some allowed t has 1 + distance(advance(s, t)) <= n; or s is in free text that waits for the
    end token, and distance(leave(s)) <= n (``ctrlgen.constraints.free``).
 
-After an EOS id a constraint is in a state that allows the EOS ids and nothing else.
+After an EOS id a constraint is in a state that allows the EOS ids and nothing else. One with ``may_be_cut = True``
+watches free text: its texts are whole wherever they may end, also without an end token (``ctrlgen.closing``).
 Since a state is an int, rollback, beams, n samples, drafts and reuse need no code of their own.
 """
 

@@ -389,7 +389,7 @@ def test_rows(toy):
     status, out, err = run("generate", "hi", "--choices", "yes,no")
     assert (status, err) == (0, "")
     (row,) = rows(out)
-    assert list(row) == ["prompt", "text", "value", "finished", "tokens", "mask_share"]
+    assert list(row) == ["prompt", "text", "value", "finished", "complete", "tokens", "mask_share"]
     assert row["prompt"] == "hi"
     assert row["text"] == row["value"]
     assert row["text"] in ("yes", "no")
@@ -616,9 +616,9 @@ def test_a_text_that_the_model_class_refuses_says_why():
     from ctrlgen.cli.generate import _row
     from ctrlgen.flows.results import Result
 
-    refused = _row("p", Result("{}", None, True, (1,), problem="no"))
+    refused = _row("p", Result("{}", None, True, (1,), True, problem="no"))
     assert refused["problem"] == "no"
-    assert "problem" not in _row("p", Result("x", "x", True, (1,)))
+    assert "problem" not in _row("p", Result("x", "x", True, (1,), True))
 
 
 def test_guard_checks_a_finished_text(tmp_path):

@@ -202,6 +202,7 @@ def _row(prompt: str, result: Result) -> Row:
         "text": result.text,
         "value": to_jsonable_python(result.value),
         "finished": result.finished,
+        "complete": result.complete,
         "tokens": len(result.token_ids),
         "mask_share": None if result.trace is None else round(result.trace.mask_share, 4),
     }

@@ -43,6 +43,11 @@ class Combinable:
         """Whether it goes on to the end of the text, so that nothing can follow."""
         return False
 
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether a budget may cut its texts off wherever they may end, which is in free text: ``ctrlgen.closing``."""
+        return self.open_end
+
     def __rshift__(self, other: object) -> Sequence:
         """This, then ``other``: a specification, or a string that stands for itself."""
         return Sequence((*_parts(self, Sequence), *_parts(_part(other), Sequence)))
@@ -147,6 +152,11 @@ class Sequence(_Compiled):
         """Whether the last part is."""
         return bool(getattr(self.parts[-1], "open_end", False))
 
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether a budget may cut off the texts of the last part."""
+        return bool(getattr(self.parts[-1], "may_be_cut", False))
+
     def build(self, network: Network) -> int:
         """The start node of the first part; each goes on at the next."""
         from ctrlgen.engine.network import END
@@ -167,6 +177,11 @@ class Either(_Compiled):
     def open_end(self) -> bool:
         """Whether one of the parts is."""
         return any(getattr(part, "open_end", False) for part in self.parts)
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether a budget may cut off the texts of each part."""
+        return all(getattr(part, "may_be_cut", False) for part in self.parts)
 
     def build(self, network: Network) -> int:
         """A fork of all parts."""

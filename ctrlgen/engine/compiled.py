@@ -30,7 +30,14 @@ def compiled(specification: Hashable, vocabulary: Vocabulary, build: Callable[[N
         vocabulary: the vocabulary, its width included.
         build: makes the network and returns its start node.
     """
-    return kept(specification, vocabulary, lambda: compile_network(vocabulary, build))
+
+    def make() -> Constraint:
+        made = compile_network(vocabulary, build)
+        if getattr(specification, "may_be_cut", False):
+            made.may_be_cut = True  # type: ignore[attr-defined]
+        return made
+
+    return kept(specification, vocabulary, make)
 
 
 def kept(specification: Hashable, vocabulary: Vocabulary, make: Callable[[], Constraint]) -> Constraint:

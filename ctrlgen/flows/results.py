@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctrlgen.closing import may_be_cut
 from ctrlgen.constraint import DEAD, Constraint, Specification
 from ctrlgen.constraints.combined import Combinable
 from ctrlgen.constraints.marked import Marked
@@ -90,17 +91,19 @@ class Result:
     text: str
     """What was generated, without the prompt and the end token."""
     value: object
-    """What ``parse`` of the specification makes of the text; None if it is unfinished or nothing can parse it."""
+    """What ``parse`` of the specification makes of the text; None if it is incomplete or nothing can parse it."""
     finished: bool
     """The text ended with an end token, where the constraint lets it end; False if it was cut off."""
     token_ids: tuple[int, ...]
     """The ids generated, with the end token, without padding."""
+    complete: bool
+    """The text satisfies the constraint as it stands: it is finished, or was cut off where free text may be."""
     trace: Trace | None = field(default=None, repr=False)
     """None if ``trace=False`` was asked for."""
     alternatives: tuple[Result, ...] = ()
     """With ``num_return_sequences``, the other results for the same prompt, in the order of transformers."""
     problem: str | None = None
-    """Why a finished text has no value: a Python type may refuse what its JSON Schema admits, by validators say."""
+    """Why a complete text has no value: a Python type may refuse what its JSON Schema admits, by validators say."""
 
 
 class Reading(NamedTuple):
@@ -152,14 +155,20 @@ def read_prompt(
         if lost or (reading.beams and any(one.token_ids == ids for one in found)):
             continue  # beam search fills up with beams of probability zero when there are too few texts
         finished = bool(ids) and ids[-1] in reading.ends and state in (ENDED, FREE)
+        complete = finished or state == FREE or _may_stop(compiled, state)
         text = reading.vocabulary.decode(ids).decode(errors="replace")
         marked = (ids, swallowed, reading.vocabulary)
-        value, problem = _value(given, text, marked) if finished else (None, None)
+        value, problem = _value(given, text, marked) if complete else (None, None)
         trace = _trace(reading, ids, compiled, number, beam)
-        found.append(Result(text, value, finished, ids, trace, problem=problem))
+        found.append(Result(text, value, finished, ids, complete, trace, problem=problem))
     if not found:
         raise _overridden(index, reading, _trimmed(rows[0][1], reading))
     return replace(found[0], alternatives=tuple(found[1:]))
+
+
+def _may_stop(constraint: Constraint | None, state: int) -> bool:
+    """Whether a text that was cut off is whole."""
+    return constraint is not None and state >= 0 and may_be_cut(constraint) and constraint.accepts(state)
 
 
 def _value(

@@ -43,6 +43,7 @@ class GuardConstraint:
         VocabularyError: bytes that names use are no tokens, so that a name could be begun and not be finished.
     """
 
+    may_be_cut = True
     origin: Position = (0, 0, 0, 0)
     """The position at the start of a text."""
 

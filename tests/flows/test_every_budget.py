@@ -79,8 +79,8 @@ for form in formats.names():
 
 
 def is_valid(spec: Any, result: cg.Result) -> bool:
-    """Whether a finished text is one of the specification, read anew where that can be."""
-    if not result.finished or result.problem is not None:
+    """Whether a complete text is one of the specification, read anew where that can be."""
+    if not result.complete or result.problem is not None:
         return False
     if isinstance(spec, cg.PackageGuard):
         return not [found for found in spec.check(result.text) if found.reason == "not on the list"]

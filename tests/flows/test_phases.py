@@ -195,7 +195,7 @@ def test_every_budget_suffices(spec: Any) -> None:
     for budget in range(least, least + 9):
         for options in ({}, {"do_sample": True, "seed": budget}, {"do_sample": True, "seed": 7, "temperature": 3.0}):
             for one in run(spec, model(scale=4.0), max_new_tokens=budget, **options):
-                assert one.finished, (budget, one)
+                assert one.complete, (budget, one)
                 assert one.problem is None
                 assert isinstance(one.value, cg.Parts)
                 assert len(one.token_ids) <= budget

@@ -222,7 +222,7 @@ def test_random_generation_names_only_what_there_is():
                 if guard is None:
                     unguarded += len(bad)
                 else:  # a text that was cut off may end within a name
-                    cut = not result.finished and text.rstrip("-_.").endswith(bad[-1].rstrip("-_.") if bad else "")
+                    cut = not result.complete and text.rstrip("-_.").endswith(bad[-1].rstrip("-_.") if bad else "")
                     assert not bad or (cut and len(bad) == 1), text
     assert unguarded > 0
 
@@ -263,7 +263,7 @@ def test_texts_end_in_time(context):
         model = ToyLM(MERGED, scale=4.0 + budget)
         options = {"vocabulary": MERGED, "max_new_tokens": budget, "do_sample": True, "seed": budget, "trace": False}
         for result in cg.generate(model, ToyTokenizer(MERGED), ["x", "yz"], guard, **options):
-            assert result.finished
+            assert result.complete
             assert len(result.token_ids) <= budget
             assert not [one for one in guard.check(context + result.text) if one.reason == "not on the list"]
 

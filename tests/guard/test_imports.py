@@ -114,7 +114,7 @@ def test_random_texts_end_in_time_and_import_only_known_modules(context):
         model = ToyLM(MERGED, lambda ids, rng=rng: [one + rng.gauss(0, 1) for one in bias])
         options = {"vocabulary": MERGED, "max_new_tokens": budget, "do_sample": True, "seed": budget, "trace": False}
         for result in cg.generate(model, ToyTokenizer(MERGED), ["x", "yz"], guard, **options):
-            assert result.finished
+            assert result.complete
             assert not [name for name in imported(context + result.text) if normal(name) not in KNOWN]
             assert not [one for one in guard.check(context + result.text) if one.reason == "not on the list"]
 
