@@ -50,10 +50,10 @@ PLAIN = [
     "What is a prime number?", "Describe a cat.", "Write a Python function that adds two numbers.", "What is HTML?",
     "How do plants grow?", "Give me a recipe for bread.", "Who was Ada Lovelace?", "Explain recursion.",
 ]  # fmt: skip
-TOPICS = (
-    "rain bread glass ants volcanoes chess copper tea deserts owls bridges clocks salt comets silk "
-    "violins maps yeast tides lemons windmills paper elephants ice"
-).split()
+TOPICS = [
+    "rain", "bread", "glass", "ants", "volcanoes", "chess", "copper", "tea", "deserts", "owls", "bridges", "clocks",
+    "salt", "comets", "silk", "violins", "maps", "yeast", "tides", "lemons", "windmills", "paper", "elephants", "ice",
+]  # fmt: skip
 PLAIN += [
     form.format(topic)
     for topic in TOPICS

@@ -81,8 +81,9 @@ class Closing:
     def needed(self, constraint: Constraint, state: int, enough: int) -> int:
         """A number of tokens, the end token included, with which a text ends in time; small, if not the smallest.
 
-        0 where a text may be cut off. ``distance`` may count one token for each byte. Only if that is more than ``enough`` does it pay to look for
-        longer tokens: from state to state, the one that leaves the least distance. That way is kept, to be offered.
+        0 where a text may be cut off. ``distance`` may count one token for each byte. Only if that is more than
+        ``enough`` does it pay to look for longer tokens: from state to state, the one that leaves the least distance.
+        That way is kept, to be offered.
         """
         spare = may_be_cut(constraint)
         return self._needed(constraint, state, enough + spare) - spare

@@ -118,7 +118,7 @@ def test_what_must_be_closed_ends_with_an_end_token(name: str) -> None:
 
 
 def exact(constraint: Any, state: int, remaining: int) -> set[int]:
-    """The tokens after which so many more, the token itself among them, can make a text that is whole, by trying all."""
+    """The tokens after which so many, the token itself among them, can make a text that is whole, by trying all."""
 
     def whole(state: int, left: int) -> bool:
         if constraint.accepts(state):
