@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ctrlgen.engine.growing import Growing
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from ctrlgen.automaton import Automaton
+    from ctrlgen.engine.growing import Growing
 
 FAR = 1 << 40
 """Cost of what a short text avoids, or what cannot be had."""
@@ -97,24 +97,14 @@ class Between:
 
 
 class Containers:
-    """The tables of all objects and arrays of a network."""
+    """The tables of all objects and arrays of a network.
 
-    def __init__(self, moved: Callable[[], None]) -> None:
-        self._tables = [
-            Growing(moved, columns, dtype, 64)
-            for columns, dtype in (
-                (17, np.int64),  # objects
-                (5, np.int64),  # slots
-                (2, np.int64),  # ways
-                (4, np.int64),  # names
-                (2, np.int64),  # classes
-                (5, np.int64),  # arrays
-                (1, np.int64),  # items
-                (1, np.uint8),  # letters
-            )
-        ]
-        items, letters = self._tables[6].array, self._tables[7].array
-        self._flat = items, letters, items[:, 0], letters[:, 0]
+    Args:
+        tables: empty ones of objects, slots, ways, names, classes, arrays, items and letters.
+    """
+
+    def __init__(self, tables: Sequence[Growing]) -> None:
+        self._tables = tables
         self.objects: list[Members] = []
         self.name_nodes: dict[int, int] = {}
 
@@ -131,10 +121,7 @@ class Containers:
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """objects, slots, ways, names, classes, arrays, items and letters, as in ``kernel_table.COLUMNS``."""
-        *tables, items, letters = [table.array for table in self._tables]
-        if self._flat[0] is not items or self._flat[1] is not letters:
-            self._flat = items, letters, items[:, 0], letters[:, 0]
-        return (*tables, *self._flat[2:])
+        return tuple([table.array for table in self._tables])
 
     def add_object(
         self, members: Members, start: int, finite: bool, taken: Sequence[bool], after: int, name: int

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,30 +20,81 @@ LASTING: dict[int, int] = {}
 
 @cache
 def _line_of(columns: int, dtype: Any) -> Struct:
-    return Struct(f"{columns}{np.dtype(dtype).char}")
+    return Struct(f"{columns or 1}{np.dtype(dtype).char}")
 
 
 @cache
 def _nothing(columns: int, dtype: Any) -> NDArray[Any]:
     """What stands for an array without rows; kernels are given its address, and never read there."""
-    nothing = np.zeros((1, columns), dtype)
+    nothing = np.zeros((1, columns) if columns else 1, dtype)
     LASTING[id(nothing)] = nothing.ctypes.data
     return nothing
+
+
+class Layout:
+    """How the first rows of several arrays lie in one block of memory.
+
+    What is compiled is mostly small. One block is one allocation for all arrays, and tells their addresses at once.
+
+    Args:
+        arrays: (columns, dtype, rows) of each array; no columns for one-dimensional.
+
+    Attributes:
+        first: int64[words], what a block begins as; a block is a copy of it.
+        table: int64[n, 3], the offset in bytes, the rows and the columns of each array.
+    """
+
+    def __init__(self, arrays: Sequence[tuple[int, Any, int]]) -> None:
+        self.parts: list[tuple[int, Any, int, slice]] = []
+        at, lines = 0, []
+        for columns, dtype, rows in arrays:
+            size = _line_of(columns, dtype).size * rows
+            self.parts.append((columns, dtype, rows, slice(at, at + size)))
+            lines.append((at, rows, columns or rows))
+            at += (size + 7) // 8 * 8
+        self.first = np.zeros(at // 8, np.int64)
+        self.table = np.array(lines, np.int64)
+
+    def view(self, memory: memoryview, number: int) -> NDArray[Any]:
+        """One of the arrays of a block."""
+        columns, dtype, rows, place = self.parts[number]
+        return np.frombuffer(memory[place], dtype).reshape((rows, columns) if columns else (rows,))
 
 
 class Growing:
     """An array that grows by doubling; ``array`` is its full allocation, ``n`` the rows in use.
 
-    ``moved`` is called whenever ``array`` becomes another object. Room that is not used yet costs no memory, since
-    nothing is written to it: where an array may become large, ``rows`` leaves room so that it seldom moves. Most arrays
-    of a small network are never written to, so there is no room before the first row.
+    ``moved(number)`` is called whenever ``array`` becomes another object. Room that is not used yet costs no memory,
+    since nothing is written to it: where an array may become large, ``rows`` leaves room so that it seldom moves. The
+    first rows may lie in ``memory``, a part of a block; else there is no room before the first row.
     """
 
-    def __init__(self, moved: Callable[[], None], columns: int, dtype: Any, rows: int = 64) -> None:
-        self.n = self._room = 0
-        self._moved, self._line, self._first_room = moved, _line_of(columns, dtype), rows
-        self.array: NDArray[Any] = _nothing(columns, dtype)
+    def __init__(
+        self,
+        moved: Callable[[int], None],
+        columns: int,
+        dtype: Any,
+        rows: int = 64,
+        number: int = 0,
+        memory: memoryview | None = None,
+    ) -> None:
+        self.n = 0
+        self._moved, self._number, self._columns, self._dtype = moved, number, columns, dtype
+        self._line, self._first_room = _line_of(columns, dtype), rows
+        self._array: NDArray[Any] | None
         self._bytes: memoryview
+        if memory is None:
+            self._room, self._array = 0, _nothing(columns, dtype)
+        else:
+            self._room, self._array, self._bytes = rows, None, memory
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The rows in use, and the room behind them."""
+        if self._array is None:
+            flat = np.frombuffer(self._bytes, self._dtype)
+            self._array = flat.reshape(-1, self._columns) if self._columns else flat
+        return self._array
 
     @property
     def used(self) -> int:
@@ -86,8 +137,8 @@ class Growing:
         first, self.n = self.n, self.n + rows
         if self.n > self._room:
             self._room = max(self.n, 2 * self._room, self._first_room)
-            more = np.empty((self._room, self.array.shape[1]), self.array.dtype)
+            more = np.empty((self._room, self._columns) if self._columns else self._room, self._dtype)
             more[:first] = self.array[:first]
-            self.array, self._bytes = more, more.data.cast("B")
-            self._moved()
+            self._array, self._bytes = more, more.data.cast("B")
+            self._moved(self._number)
         return first

@@ -109,25 +109,20 @@ LEXICON_COLUMNS, NETWORK_COLUMNS = COLUMNS[:NODES], COLUMNS[NODES:]
 
 def table_of(columns, arrays):
     """int64[n, 3]: address, rows and columns of each array; columns: what they must be like."""
-    table = np.empty((len(columns), 3), np.int64)
-    refresh(table, columns, arrays, [None] * len(columns))
-    return table
+    return np.array([line_of(column, array) for column, array in zip(columns, arrays, strict=True)], np.int64)
 
 
-def refresh(table, columns, arrays, placed):
-    """Write the lines of arrays that are not those in ``placed``, and note them there."""
-    for i, array in enumerate(arrays):
-        if array is not placed[i]:
-            address, shape = LASTING.get(id(array)), array.shape
-            if address is None:
-                name, width, dtype = columns[i]
-                fits = len(shape) == (1 if width == 0 else 2) and (width <= 0 or shape[-1] == width)
-                if array.dtype.type is not dtype or not array.data.c_contiguous or not fits:
-                    raise TypeError(f"kernel array {name}: {array.dtype}{shape} is not what the kernels read")
-                quick = array.flags.writeable and array.size  # five times as fast
-                address = addressof(c_char.from_buffer(array)) if quick else array.ctypes.data
-            table[i] = address, shape[0], shape[-1]
-            placed[i] = array
+def line_of(column, array):
+    """Address, rows and columns of an array; column: what it must be like."""
+    address, shape = LASTING.get(id(array)), array.shape
+    if address is None:
+        name, width, dtype = column
+        fits = len(shape) == (1 if width == 0 else 2) and (width <= 0 or shape[-1] == width)
+        if array.dtype.type is not dtype or not array.data.c_contiguous or not fits:
+            raise TypeError(f"kernel array {name}: {array.dtype}{shape} is not what the kernels read")
+        quick = array.flags.writeable and array.size  # five times as fast
+        address = addressof(c_char.from_buffer(array)) if quick else array.ctypes.data
+    return address, shape[0], shape[-1]
 
 
 @inner

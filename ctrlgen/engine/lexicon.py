@@ -76,6 +76,7 @@ class Lexicon:
         if self.longest > 500:
             raise ComplexityError(f"the longest token has {self.longest} bytes; the mask engine takes at most 500")
         self.has_byte = np.asarray(vocabulary.has_byte, bool)
+        self.all_bytes = bool(self.has_byte.all())
         self.lock = threading.RLock()
         self._starts: dict[tuple[str, bool], int] = {}
         self._finite: dict[int, bool] = {}
@@ -139,7 +140,7 @@ class Lexicon:
             )
         return self._arrays
 
-    def _moved(self) -> None:
+    def _moved(self, _: int) -> None:
         self._arrays = self._table = None
 
     @property
@@ -255,7 +256,7 @@ class Lexicon:
         table, accepting, size = np.ascontiguousarray(automaton.next), automaton.accepting, len(automaton.next)
         first, ranges = self._step.n, int(count_ranges(table))
         shortest = _distances(table, accepting)
-        whole = bool(self.has_byte.all())
+        whole = self.all_bytes
         if not whole:
             with_bytes_there_are = _distances(np.where(self.has_byte, table, -1), accepting)
             # of names the state after the byte that says their class is never reached: it leads nowhere in any case

@@ -347,7 +347,7 @@ def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> 
     with lexicon.lock:
         network = Network(lexicon)
         start = build(network)
-        if not lexicon.has_byte.all():
+        if not lexicon.all_bytes:
             network.build_all(100_000)
     machine = Machine(vocabulary, network, start)
     limited = network.leaves or any(one.limit is not None or one.keep for one in network.phases.values())

@@ -23,13 +23,14 @@ the object or array is over, at NAME or ITEM where the next member's name or the
 
 from __future__ import annotations
 
+from ctypes import addressof, c_char
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ctrlgen.engine import columns as kinds
 from ctrlgen.engine.containers import FAR, Containers
-from ctrlgen.engine.growing import Growing
+from ctrlgen.engine.growing import Growing, Layout
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -84,91 +85,93 @@ class Network:
 
     def __init__(self, lexicon: Lexicon, *, max_nodes: int = 2_000_000) -> None:
         self.lexicon, self.max_nodes = lexicon, max_nodes
-        self._nodes = Growing(self._moved, 5, np.int64, 256)
-        self._edges = Growing(self._moved, 3, np.int64, 256)
-        self._all_bytes = bool(lexicon.has_byte.all())
-        self._frames, self._buckets = np.zeros((512, 7), np.int64), np.zeros(512, np.int64)
-        self._pairs, self._pair_buckets = np.zeros((256, 4), np.int64), np.zeros(256, np.int64)
-        self._records, self._record_buckets = np.zeros(1024, np.int64), np.zeros(256, np.int64)
-        self._sizes = np.array([1, 1, 1, 0], np.int64)
-        self.containers = Containers(self._moved)
-        self._span_states = Growing(self._moved, 6, np.int32, 1)
-        self._span_edges = Growing(self._moved, 2, np.int32, 1)
+        block = _LAYOUT.first.copy()
+        self._block = memory = block.data.cast("B")
+        moved, parts = self._moved, _LAYOUT.parts
+        tables = [
+            Growing(moved, columns, dtype, rows, number, memory[place])
+            for number, (columns, dtype, rows, place) in _GROWING
+        ]
+        self._nodes, self._edges, *containers, self._span_states, self._span_edges = tables
+        self.containers = Containers(containers)
+        self._nodes.n = len(_KINDS)
+        self._views: dict[int, NDArray[Any]] = {}
+        self._all_bytes = lexicon.all_bytes
         self._spans: list[tuple[int, Spans]] = []  # the first state of each
         self._known: dict[Any, int] = {}
         self.atoms: set[int] = set()
         self.phases: dict[int, Phase] = {}
         self._builders: dict[int, Callable[[], int]] = {}
-        self.cost: list[int] = []
-        self._cheapest: list[int] = []  # the node or edge on the shortest way
+        self.cost: list[int] = [cost for _, cost in _KINDS]
+        self._cheapest: list[int] = [-1] * len(_KINDS)  # the node or edge on the shortest way
         self.complete = True
-        self._arrays: tuple[NDArray[Any], ...] | None = None
-        self._table, self._stale = np.zeros((len(lexicon.arrays) + len(self.arrays), 3), np.int64), True
-        self._placed: list[NDArray[Any] | None] = [None] * len(self.arrays)  # those whose addresses the table has
-        self._lexicon_table: NDArray[np.int64] | None = None
-        for kind, cost in ((kinds.END, 0), (kinds.RETURN, 0), (kinds.BEGIN_NAME, FAR), (kinds.ITEM, FAR)):
-            self._new(kind, cost)
-        self._first = len(self.cost)
+        known = self._lexicon_table = lexicon.table
+        self._table = np.concatenate((known, _LAYOUT.table))
+        self._table[len(known) :, 0] += addressof(c_char.from_buffer(block))
+        self._stale: set[int] = set()
 
     @property
     def fresh(self) -> bool:
         """Whether nothing has been built."""
-        return len(self.cost) == self._first and not self._edges.n
+        return len(self.cost) == len(_KINDS) and not self._edges.n
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """What the kernels read and write: ``kernel_table.COLUMNS`` from nodes on."""
-        if self._arrays is None:
-            self._arrays = (
-                self._nodes.array,
-                self._edges.array,
-                self._frames,
-                self._buckets,
-                self._sizes,
-                self._pairs,
-                self._pair_buckets,
-                self._records,
-                self._record_buckets,
-                *self.containers.arrays,
-                self._span_states.array,
-                self._span_edges.array,
-            )
-        return self._arrays
+        return (
+            self._nodes.array,
+            self._edges.array,
+            *[self._fixed(number) for number in range(FRAMES, RECORD_BUCKETS + 1)],
+            *self.containers.arrays,
+            self._span_states.array,
+            self._span_edges.array,
+        )
 
     @property
     def table(self) -> NDArray[np.int64]:
         """Addresses and shapes of all arrays that the kernels read; it is brought up to date when one has moved."""
         lexicon = self.lexicon.table
-        if self._stale or self._lexicon_table is not lexicon:
-            from ctrlgen.engine.kernel_table import NETWORK_COLUMNS, refresh
-
-            self._stale, self._lexicon_table = False, lexicon
+        if self._lexicon_table is not lexicon:
+            self._lexicon_table = lexicon
             self._table[: len(lexicon)] = lexicon
-            refresh(self._table[len(lexicon) :], NETWORK_COLUMNS, self.arrays, self._placed)
+        if self._stale:
+            from ctrlgen.engine.kernel_table import NETWORK_COLUMNS, line_of
+
+            arrays = self.arrays
+            for number in self._stale:
+                self._table[len(lexicon) + number] = line_of(NETWORK_COLUMNS[number], arrays[number])
+            self._stale.clear()
         return self._table
+
+    def _fixed(self, number: int) -> NDArray[Any]:
+        """An array that does not grow by itself."""
+        view = self._views.get(number)
+        if view is None:
+            view = self._views[number] = _LAYOUT.view(self._block, number)
+        return view
 
     @property
     def frames(self) -> NDArray[np.int64]:
         """The frames interned so far; ``kernel_table`` says what they hold."""
-        return self._frames
+        return self._fixed(FRAMES)
 
     @property
     def records(self) -> NDArray[np.int64]:
         """The records of objects; ``kernel_records`` says what they hold."""
-        return self._records
+        return self._fixed(RECORDS)
 
     @property
     def pairs(self) -> NDArray[np.int64]:
         """Texts and sets of texts; ``kernel_table`` says what they hold."""
-        return self._pairs
+        return self._fixed(PAIRS)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
         """How many cells of frames, pairs and records are used, and what the last row may have taken too easily."""
-        return self._sizes
+        return self._fixed(SIZES)
 
-    def _moved(self) -> None:
-        self._arrays, self._stale = None, True
+    def _moved(self, number: int) -> None:
+        self._stale.add(number)
 
     @property
     def size(self) -> int:
@@ -178,7 +181,7 @@ class Network:
     @property
     def stacks(self) -> int:
         """Number of stacks met."""
-        return int(self._sizes[0]) - 1
+        return int(self.sizes[0]) - 1
 
     def _new(self, kind: int, cost: int, a: int = 0, b: int = 0, c: int = -1, d: int = 0, via: int = -1) -> int:
         if len(self.cost) >= self.max_nodes:
@@ -461,23 +464,43 @@ class Network:
         """Double the room for frames, pairs and records, and intern them again."""
         from ctrlgen.engine.kernel_table import intern_again
 
-        frames, pairs, records, _ = self._sizes.tolist()
+        frames, pairs, records, _ = self.sizes.tolist()
         if max(frames, pairs) >= MAX_FRAMES or records >= 16 * MAX_FRAMES:
             raise ComplexityError(f"more than {MAX_FRAMES} parser stacks are in use; start a new constraint")
-        old = self._frames, self._pairs, self._records
+        old = self.frames, self.pairs, self.records
         # a record can be larger than a quarter of the room: then all grow
         grown = [4 * used > len(room) for used, room in zip((frames, pairs, records), old, strict=True)]
         sizes = [len(room) * (2 if more or not any(grown) else 1) for more, room in zip(grown, old, strict=True)]
-        self._frames, self._pairs = np.zeros((sizes[0], 7), np.int64), np.zeros((sizes[1], 4), np.int64)
-        self._records = np.zeros(sizes[2], np.int64)
-        self._buckets = np.zeros(_power(len(self._frames)), np.int64)
-        self._pair_buckets = np.zeros(_power(len(self._pairs)), np.int64)
-        self._record_buckets = np.zeros(_power(len(self._records) // 16), np.int64)
-        self._sizes[:3] = 1
-        self._moved()
+        shapes = ((sizes[0], 7), (sizes[1], 4), (sizes[2],))
+        buckets = [_power(size) for size in (sizes[0], sizes[1], sizes[2] // 16)]
+        for number, shape, count in zip((FRAMES, PAIRS, RECORDS), shapes, buckets, strict=True):
+            # each is followed by its buckets
+            self._views[number], self._views[number + 1] = np.zeros(shape, np.int64), np.zeros(count, np.int64)
+            self._stale |= {number, number + 1}
+        self.sizes[:3] = 1
         intern_again(self.table, *old, frames, pairs, records)
 
 
 def _power(n: int) -> int:
     """The least power of two that is at least n."""
     return 1 << max(n - 1, 1).bit_length()
+
+
+# the arrays by their numbers in ``kernel_table.NETWORK_COLUMNS``
+FRAMES, SIZES, PAIRS, RECORDS, RECORD_BUCKETS = 2, 4, 5, 7, 8
+_LAYOUT = Layout(
+    (
+        *((5, np.int64, 256), (3, np.int64, 256)),  # nodes, edges
+        *((7, np.int64, 256), (0, np.int64, 256), (0, np.int64, 4)),  # frames, their buckets, sizes
+        *((4, np.int64, 128), (0, np.int64, 128)),  # pairs, their buckets
+        *((0, np.int64, 1024), (0, np.int64, 64)),  # records, their buckets
+        *((17, np.int64, 8), (5, np.int64, 64), (2, np.int64, 64), (4, np.int64, 64)),  # objects, slots, ways, names
+        *((2, np.int64, 16), (5, np.int64, 16), (0, np.int64, 64), (0, np.uint8, 1024)),  # classes to letters
+        *((6, np.int32, 1), (2, np.int32, 1)),  # spans and their edges
+    )
+)
+_GROWING = [(number, part) for number, part in enumerate(_LAYOUT.parts) if not FRAMES <= number <= RECORD_BUCKETS]
+_KINDS = ((kinds.END, 0), (kinds.RETURN, 0), (kinds.BEGIN_NAME, FAR), (kinds.ITEM, FAR))
+"""The nodes of every network, and their cost."""
+_LAYOUT.view(_LAYOUT.first.data.cast("B"), 0)[: len(_KINDS)] = [(kind, 0, 0, -1, 0) for kind, _ in _KINDS]
+_LAYOUT.view(_LAYOUT.first.data.cast("B"), SIZES)[:3] = 1
