@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctrlgen.constraints.combined import Combinable
-from ctrlgen.constraints.schema.compiling import canonical_text, language, report
+from ctrlgen.constraints.schema.compiling import Written, language, report, written
 from ctrlgen.errors import InputError, SchemaError, SchemaWarning
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class JsonSchema(Combinable):
     key_order: KeyOrder
     ensure_ascii: bool
     model: Any
+    _written: Written = field(repr=False, compare=False)
 
     def __init__(
         self,
@@ -74,8 +75,10 @@ class JsonSchema(Combinable):
         if key_order not in ("declared", "any"):
             raise InputError(f"key_order must be 'declared' or 'any', not {key_order!r}")
         model = None if isinstance(schema, dict | bool | str) else schema
+        found = written(schema if model is None else schema_of(schema))
         for name, value in (
-            ("text", canonical_text(schema if model is None else schema_of(schema))),
+            ("text", found.text),
+            ("_written", found),
             ("whitespace", whitespace),
             ("max_digits", max_digits),
             ("strict", strict),
@@ -131,10 +134,10 @@ class JsonSchema(Combinable):
 
     def report(self) -> list[Entry]:
         """What becomes of each keyword: enforced, an annotation that restricts nothing, or not enforced."""
-        return report(self.text, strict=self.strict)
+        return report(self._written, strict=self.strict)
 
     def _language(self) -> Language:
-        return language(self.text, self.max_digits, self.strict, self.ensure_ascii)
+        return language(self._written, self.max_digits, self.strict, self.ensure_ascii)
 
 
 def schema_report(schema: object, *, strict: bool = True) -> list[Entry]:
@@ -143,7 +146,7 @@ def schema_report(schema: object, *, strict: bool = True) -> list[Entry]:
     Raises:
         SchemaError: it is not JSON, or a reference leads nowhere.
     """
-    return report(canonical_text(schema), strict=strict)
+    return report(written(schema), strict=strict)
 
 
 def schema_of(model: object) -> object:

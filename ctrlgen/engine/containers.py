@@ -7,9 +7,9 @@ names, and count. So an object of many members costs a table entry for each, and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ctrlgen.errors import ComplexityError
 
@@ -181,7 +181,7 @@ class Containers:
         if finite and wanted:
             raise ComplexityError("an object wants something of its undeclared members, whose names may run out")
         given = {flags & wanted for ways in others for _, flags in ways}
-        if wanted & ~int(np.bitwise_or.reduce(list(given) or [0])):
+        if wanted & ~reduce(or_, given, 0):
             raise ComplexityError("an object wants what none of its undeclared members can fulfil")
         if not wanted or members.most is None:
             return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import addressof, c_char
 from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any
@@ -32,28 +33,49 @@ def _nothing(columns: int, dtype: Any) -> NDArray[Any]:
 
 
 class Layout:
-    """How the first rows of several arrays lie in one block of memory.
+    """How the first rows of several arrays lie in one block of memory, behind a table of their addresses.
 
-    What is compiled is mostly small. One block is one allocation for all arrays, and tells their addresses at once.
+    What is compiled is mostly small. One block is one allocation for all its arrays, and tells their addresses at once.
 
     Args:
+        before: lines of the table that are for other arrays.
         arrays: (columns, dtype, rows) of each array; no columns for one-dimensional.
+        known: {number of an array: its first rows}; zero else.
 
     Attributes:
-        first: int64[words], what a block begins as; a block is a copy of it.
-        table: int64[n, 3], the offset in bytes, the rows and the columns of each array.
+        parts: (columns, dtype, rows, place in bytes) of each array.
     """
 
-    def __init__(self, arrays: Sequence[tuple[int, Any, int]]) -> None:
+    def __init__(self, before: int, arrays: Sequence[tuple[int, Any, int]], known: dict[int, Any]) -> None:
+        self._lines = before + len(arrays)
+        self._own = Struct(f"{3 * len(arrays)}q")
+        self._at = before * 3 * 8
+        at = self._lines * 3 * 8
         self.parts: list[tuple[int, Any, int, slice]] = []
-        at, lines = 0, []
         for columns, dtype, rows in arrays:
             size = _line_of(columns, dtype).size * rows
             self.parts.append((columns, dtype, rows, slice(at, at + size)))
-            lines.append((at, rows, columns or rows))
             at += (size + 7) // 8 * 8
-        self.first = np.zeros(at // 8, np.int64)
-        self.table = np.array(lines, np.int64)
+        self._size = at
+        self._offsets = [place.start for *_, place in self.parts]
+        self._table = [cell for columns, _, rows, _ in self.parts for cell in (0, rows, columns or rows)]
+        self._known = []
+        for number, rows in known.items():
+            columns, dtype, _, place = self.parts[number]
+            text = np.asarray(rows, dtype).tobytes()
+            self._known.append((slice(place.start, place.start + len(text)), text))
+
+    def block(self, others: bytes) -> tuple[memoryview, NDArray[np.int64]]:
+        """A new block, and the int64[n, 3] table in it: ``others``, then the lines of its own arrays."""
+        block = bytearray(self._size)
+        base = addressof(c_char.from_buffer(block))
+        lines, memory = self._table.copy(), memoryview(block)
+        lines[::3] = [base + offset for offset in self._offsets]
+        memory[: self._at] = others
+        self._own.pack_into(memory, self._at, *lines)
+        for place, text in self._known:
+            memory[place] = text
+        return memory, np.ndarray((self._lines, 3), np.int64, block)
 
     def view(self, memory: memoryview, number: int) -> NDArray[Any]:
         """One of the arrays of a block."""

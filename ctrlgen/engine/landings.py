@@ -69,7 +69,7 @@ class Landings:
     def __init__(self, machine: Machine) -> None:
         self._machine, self._network, self._lexicon = machine, machine.network, machine.network.lexicon
         self._plain: OrderedDict[tuple[int, int, int], Plain] = OrderedDict()
-        self._one = np.empty((64, 2), np.int64)
+        self._one = self._lexicon.one
 
     def levels(self, configurations: Configurations) -> Levels:
         """The levels of a set of configurations.

@@ -45,6 +45,8 @@ _REACHES = 32, 12, 6  # bytes of tokens that a walk may leave out
 _FREE_BYTES = 128  # no state with fewer live bytes reads any text
 _ROOM = 1 << 17  # states before the arrays move
 _ROOM_FOR_ROWS = 128 << 20  # bytes
+LEXICON_ARRAYS = 17
+"""Number of ``Lexicon.arrays``."""
 MAX_BYTES = 256 << 20  # a lexicon larger than this takes no new constraints: they start a fresh one
 
 _current: weakref.WeakKeyDictionary[Vocabulary, Lexicon] = weakref.WeakKeyDictionary()
@@ -55,7 +57,7 @@ def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
     """The lexicon that new constraints over this vocabulary share."""
     with _lock:
         lexicon = _current.get(vocabulary)
-        if lexicon is None or lexicon.nbytes > MAX_BYTES:
+        if lexicon is None or lexicon.full:
             lexicon = _current[vocabulary] = Lexicon(vocabulary)
         return lexicon
 
@@ -66,6 +68,7 @@ class Lexicon:
     Attributes:
         lock: held while anything here grows or a kernel runs on it.
         scratch: int64[4096, 3] and twice int64[1024, 2], for kernels; whoever runs one holds ``lock``.
+        one: int64[64, 2], the same for what is read at once, mostly one configuration.
         shortest: list of int, for each state the bytes of the shortest way to acceptance.
     """
 
@@ -109,12 +112,14 @@ class Lexicon:
         self._exits: dict[int, NDArray[np.int32]] = {}
         self._arrays: tuple[NDArray[Any], ...] | None = None
         self._table: NDArray[np.int64] | None = None
+        self.table_bytes = b""  # of the table as it was asked for last
         self._spans: list[int] = []  # the first state of each automaton
         self._below = tuple(np.empty(len(trie.nodes), kind) for kind in (np.uint64, np.int8, np.int16))
         self._look_below()
         self._room_for_exits = np.empty((4096, 3), np.int32)
         self._free: tuple[NDArray[np.uint32], int] | None = None
         self.scratch = np.empty((4096, 3), np.int64), np.empty((1024, 2), np.int64), np.empty((1024, 2), np.int64)
+        self.one = np.empty((64, 2), np.int64)
         self.shortest: list[int] = []
         self._whole: list[bool] = []
         self._watching = Watching(self)
@@ -150,6 +155,7 @@ class Lexicon:
             from ctrlgen.engine.kernel_table import LEXICON_COLUMNS, table_of
 
             self._table = table_of(LEXICON_COLUMNS, self.arrays)
+            self.table_bytes = self._table.tobytes()
         return self._table
 
     @property
@@ -158,6 +164,12 @@ class Lexicon:
         growing = self._trie, self._trie_tokens, self._step, self._states, self._ranges, self._row_of, self._inside
         used = sum(array.used for array in (*growing, self._counted, self._rests)) + self._children.nbytes
         return used + sum(counts.nbytes for counts in self._counts.values())
+
+    @property
+    def full(self) -> bool:
+        """Whether new constraints had better start afresh; by what grows most."""
+        states, counts = self._step.n * (4 * 256 + 64), len(self._counts) * 32 * self.words
+        return states + self._inside.used + counts > MAX_BYTES
 
     @property
     def automata_bytes(self) -> int:

@@ -23,7 +23,6 @@ the object or array is over, at NAME or ITEM where the next member's name or the
 
 from __future__ import annotations
 
-from ctypes import addressof, c_char
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ import numpy as np
 from ctrlgen.engine import columns as kinds
 from ctrlgen.engine.containers import FAR, Containers
 from ctrlgen.engine.growing import Growing, Layout
+from ctrlgen.engine.lexicon import LEXICON_ARRAYS
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -85,11 +85,12 @@ class Network:
 
     def __init__(self, lexicon: Lexicon, *, max_nodes: int = 2_000_000) -> None:
         self.lexicon, self.max_nodes = lexicon, max_nodes
-        block = _LAYOUT.first.copy()
-        self._block = memory = block.data.cast("B")
-        moved, parts = self._moved, _LAYOUT.parts
+        self._lexicon_table = lexicon.table
+        self._block, self._table = _LAYOUT.block(lexicon.table_bytes)
+        self._stale: set[int] = set()
+        moved, block = self._moved, self._block
         tables = [
-            Growing(moved, columns, dtype, rows, number, memory[place])
+            Growing(moved, columns, dtype, rows, number, block[place])
             for number, (columns, dtype, rows, place) in _GROWING
         ]
         self._nodes, self._edges, *containers, self._span_states, self._span_edges = tables
@@ -105,10 +106,6 @@ class Network:
         self.cost: list[int] = [cost for _, cost in _KINDS]
         self._cheapest: list[int] = [-1] * len(_KINDS)  # the node or edge on the shortest way
         self.complete = True
-        known = self._lexicon_table = lexicon.table
-        self._table = np.concatenate((known, _LAYOUT.table))
-        self._table[len(known) :, 0] += addressof(c_char.from_buffer(block))
-        self._stale: set[int] = set()
 
     @property
     def fresh(self) -> bool:
@@ -488,19 +485,19 @@ def _power(n: int) -> int:
 
 # the arrays by their numbers in ``kernel_table.NETWORK_COLUMNS``
 FRAMES, SIZES, PAIRS, RECORDS, RECORD_BUCKETS = 2, 4, 5, 7, 8
-_LAYOUT = Layout(
-    (
-        *((5, np.int64, 256), (3, np.int64, 256)),  # nodes, edges
-        *((7, np.int64, 256), (0, np.int64, 256), (0, np.int64, 4)),  # frames, their buckets, sizes
-        *((4, np.int64, 128), (0, np.int64, 128)),  # pairs, their buckets
-        *((0, np.int64, 1024), (0, np.int64, 64)),  # records, their buckets
-        *((17, np.int64, 8), (5, np.int64, 64), (2, np.int64, 64), (4, np.int64, 64)),  # objects, slots, ways, names
-        *((2, np.int64, 16), (5, np.int64, 16), (0, np.int64, 64), (0, np.uint8, 1024)),  # classes to letters
-        *((6, np.int32, 1), (2, np.int32, 1)),  # spans and their edges
-    )
-)
-_GROWING = [(number, part) for number, part in enumerate(_LAYOUT.parts) if not FRAMES <= number <= RECORD_BUCKETS]
 _KINDS = ((kinds.END, 0), (kinds.RETURN, 0), (kinds.BEGIN_NAME, FAR), (kinds.ITEM, FAR))
 """The nodes of every network, and their cost."""
-_LAYOUT.view(_LAYOUT.first.data.cast("B"), 0)[: len(_KINDS)] = [(kind, 0, 0, -1, 0) for kind, _ in _KINDS]
-_LAYOUT.view(_LAYOUT.first.data.cast("B"), SIZES)[:3] = 1
+_LAYOUT = Layout(
+    LEXICON_ARRAYS,
+    (
+        *((5, np.int64, 192), (3, np.int64, 192)),  # nodes, edges
+        *((7, np.int64, 256), (0, np.int64, 256), (0, np.int64, 4)),  # frames, their buckets, sizes
+        *((4, np.int64, 128), (0, np.int64, 128)),  # pairs, their buckets
+        *((0, np.int64, 512), (0, np.int64, 32)),  # records, their buckets
+        *((17, np.int64, 4), (5, np.int64, 64), (2, np.int64, 64), (4, np.int64, 64)),  # objects, slots, ways, names
+        *((2, np.int64, 8), (5, np.int64, 8), (0, np.int64, 32), (0, np.uint8, 768)),  # classes, arrays, items, letters
+        *((6, np.int32, 1), (2, np.int32, 1)),  # spans and their edges
+    ),
+    {0: [(kind, 0, 0, -1, 0) for kind, _ in _KINDS], SIZES: [1, 1, 1, 0]},
+)
+_GROWING = [(number, part) for number, part in enumerate(_LAYOUT.parts) if not FRAMES <= number <= RECORD_BUCKETS]

@@ -70,7 +70,7 @@ class Witness:
 
     def __init__(self, network: Network, run: Callable[..., int]) -> None:
         self.network, self.lexicon, self._run = network, network.lexicon, run
-        self._one = np.empty((64, 2), np.int64)
+        self._one = self.lexicon.one
         self._known: dict[Place, Rest] = {}
         self._literals: dict[int, tuple[bytes, int]] = {}
         self._shift, self._letter = 0, -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctrlgen.constraints.schema.document import MAX_DEPTH, checked_copy, read_text, too_deep
 from ctrlgen.constraints.schema.findings import Entry
@@ -21,8 +21,21 @@ _BRACKETS = ("{", "[")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def canonical_text(schema: object) -> str:
-    """The JSON text of a schema.
+class Written(NamedTuple):
+    """A schema as text, and its JSON values; equal if the texts are."""
+
+    text: str
+    root: Json
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def written(schema: object) -> Written:
+    """A schema as JSON text and as a copy of its own.
 
     Args:
         schema: JSON values, or JSON text.
@@ -33,26 +46,29 @@ def canonical_text(schema: object) -> str:
     """
     try:
         copy = read_text(schema) if isinstance(schema, str) else schema
-        text = _written(copy)
-        if text is None:
+        found = _written(copy)
+        if found is None:
             copy = checked_copy(copy)
-            text = json.dumps(copy, ensure_ascii=False, separators=(",", ":"))
+            found = Written(json.dumps(copy, ensure_ascii=False, separators=(",", ":")), copy)
     except RecursionError:
         raise too_deep() from None
     if not isinstance(copy, dict | bool):
         raise SchemaError(f"a schema is an object, true or false, not {type(copy).__name__}")
-    return text
+    return found
 
 
-def _written(value: Json) -> str | None:
-    """The text of plain JSON values, None if a closer look is needed."""
+def _written(value: Json) -> Written | None:
+    """The text and a copy of plain JSON values, None if a closer look is needed."""
     try:
         text = _PLAIN.encode(value)
-        text.encode()
-        same = bool(json.loads(text) == value)
+        if not text.isascii():
+            text.encode()
+        copy = json.loads(text)
+        same = bool(copy == value)
     except (TypeError, ValueError):
         return None
-    return text if same and (sum(map(text.count, _BRACKETS)) <= MAX_DEPTH or _shallow(value, MAX_DEPTH)) else None
+    flat = sum(map(text.count, _BRACKETS)) <= MAX_DEPTH or _shallow(value, MAX_DEPTH)
+    return Written(text, copy) if same and flat else None
 
 
 def _shallow(value: Json, depth: int) -> bool:
@@ -70,11 +86,11 @@ def _containers(value: Json) -> Iterable[Json]:
 
 
 @lru_cache(256)
-def language(text: str, max_digits: int, strict: bool, ensure_ascii: bool) -> Language:
+def language(schema: Written, max_digits: int, strict: bool, ensure_ascii: bool) -> Language:
     """The language of a schema, all that does not depend on a vocabulary.
 
     Args:
-        text: the schema as ``canonical_text`` writes it.
+        schema: the schema as ``written`` writes it.
         max_digits: most digits of a number before the point, and after it.
         strict: whether what cannot be enforced is an error; else it is left out and noted.
         ensure_ascii: whether only ASCII is to be written.
@@ -84,7 +100,7 @@ def language(text: str, max_digits: int, strict: bool, ensure_ascii: bool) -> La
         UnsatisfiableError: no document satisfies the schema.
         ComplexityError: a limit was reached.
     """
-    root = json.loads(text)
+    text, root = schema
     dynamic = '"$dynamicRef"' in text or '"$recursiveRef"' in text
     dropped: dict[tuple[str, str], Entry] = {}
     try:
@@ -106,23 +122,24 @@ def _left_out(error: SchemaError) -> Entry:
     return Entry(error.pointer, error.keyword or "", "not enforced", message, error.rewrite)
 
 
-def report(text: str, *, strict: bool = True) -> list[Entry]:
+def report(schema: Written, *, strict: bool = True) -> list[Entry]:
     """What becomes of each keyword of a schema, refused ones too.
 
     Args:
-        text: the schema as ``canonical_text`` writes it.
+        schema: the schema as ``written`` writes it.
         strict: whether what cannot be enforced is refused, or left out.
 
     Raises:
         SchemaError: a schema refers to itself without reading anything.
         ComplexityError: a limit was reached.
     """
+    text, root = schema
     dynamic = '"$dynamicRef"' in text or '"$recursiveRef"' in text
     if not strict:
-        return language(text, 20, False, False).reader.entries()
-    reader = Reader(json.loads(text), collect=True, dynamic=dynamic)
+        return language(schema, 20, False, False).reader.entries()
+    reader = Reader(root, collect=True, dynamic=dynamic)
     try:
-        language(text, 20, True, False)
+        language(schema, 20, True, False)
     except SchemaError as error:
         entry = _left_out(error)
         key = entry.pointer, entry.keyword

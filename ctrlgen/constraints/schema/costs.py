@@ -21,8 +21,9 @@ from ctrlgen.constraints.schema.facts import NEVER
 from ctrlgen.constraints.schema.items import CountedItems, array_cost
 from ctrlgen.constraints.schema.members import Members, members_of
 from ctrlgen.constraints.schema.numbers import Number
+from ctrlgen.constraints.schema.plain import Plain
 from ctrlgen.constraints.schema.texts import String, ascii_bytes, listed, quoted, spellings
-from ctrlgen.constraints.schema.values import Array, Boolean, Case, Null, Object
+from ctrlgen.constraints.schema.values import ANY_ARRAY, ANY_OBJECT, Array, Boolean, Case, Null, Object
 from ctrlgen.errors import ComplexityError, SchemaError, UnsatisfiableError
 from ctrlgen.grammars.lowering import json_body
 
@@ -61,7 +62,9 @@ class Costs:
         self.table.branches.possible = lambda goal: self.of(goal) is not None
         self.max_digits, self.ascii = max_digits, ensure_ascii
         self.zeros = 0 if reader.plain_integers else 1
-        self._of: dict[Goal, int | None] = {(): 1, NEVER: None}
+        self.plain = Plain(reader.facts, self._shortest_scalar, ascii=ensure_ascii)
+        self.plain.look(reader.root)
+        self._of: dict[Goal, int | None] = {(): 1, NEVER: None, **self.plain.costs}
         self._cases: dict[int, int | None] = {}
         self._members: dict[int, Members] = {}
         self._states: dict[int, CountedItems | DistinctItems | DistinctStrings | None] = {}
@@ -175,6 +178,14 @@ class Costs:
                 return 2
             return object_cost(self.members(case, goal), lookup)  # type: ignore[arg-type]
         return self.scalar(case)
+
+    def _shortest_scalar(self, goal: Goal) -> int | None:
+        """Bytes of the shortest text of a goal that arrays and objects meet freely or not at all."""
+        cases = self.table.of(goal)
+        if any(isinstance(case, Array | Object) and case not in (ANY_ARRAY, ANY_OBJECT) for case in cases):
+            return None
+        costs = [2 if isinstance(case, Array | Object) else self.scalar(case) for case in cases]
+        return min([cost for cost in costs if cost is not None], default=None)
 
     def scalar(self, case: Case) -> int | None:
         """Bytes of the shortest text of a case that holds no others."""

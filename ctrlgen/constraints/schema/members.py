@@ -85,7 +85,7 @@ def _plain(case: Object, ascii: bool) -> Members:
     ways += [rest] * len(missing)
     return Members(
         names,
-        _lengths(names, ascii),
+        lengths(names, ascii),
         tuple(ways),
         tuple(map(set(case.required).__contains__, names)),
         ((),) * len(names),
@@ -96,7 +96,8 @@ def _plain(case: Object, ascii: bool) -> Members:
     )
 
 
-def _lengths(names: tuple[str, ...], ascii: bool) -> tuple[int, ...]:
+def lengths(names: tuple[str, ...], ascii: bool) -> tuple[int, ...]:
+    """Bytes of each name between the quotes, in its canonical spelling."""
     return tuple([len(encode_basestring_ascii(name)) - 2 if ascii else len(content(name)) for name in names])
 
 
@@ -125,7 +126,7 @@ class _Resolver:
         required = _needed(case, index)
         return Members(
             names,
-            _lengths(names, self.ascii),
+            lengths(names, self.ascii),
             tuple([self._named(name) for name in names]),
             tuple([name in required for name in names]),
             _implied(case, index),

@@ -26,12 +26,13 @@ def survey(costs: Costs, root: Goal) -> None:
         SchemaError: a keyword cannot be enforced, or a schema refers to itself without reading anything.
         ComplexityError: a limit was reached.
     """
-    todo, seen = [root], {root}
+    plain = costs.plain.costs.keys()
+    todo, seen = [] if root in plain else [root], {root}
     while todo:
         goal = todo.pop()
         for case in costs.table.of(goal):
             if isinstance(case, Array | Object):
-                new = set(_inner(costs, case, goal)) - seen
+                new = set(_inner(costs, case, goal)) - seen - plain
                 seen |= new
                 todo += new
             elif not isinstance(case, Null | Boolean):
