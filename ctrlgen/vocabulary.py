@@ -58,6 +58,7 @@ class Vocabulary:
     words: int
     """Number of uint32 words in a mask: ``ceil(width / 32)``."""
 
+    _hash: int
     _ends: tuple[int, ...]  # all end ids, those from width on too
     _shared: _Shared
 
@@ -65,7 +66,8 @@ class Vocabulary:
     """uint32[words], read-only: the mask of the end ids alone."""
 
     __slots__ = (
-        "__weakref__", "_ends", "_shared", "end_row", "eos", "fingerprint", "special", "tokens", "width", "words"
+        "__weakref__", "_ends", "_hash", "_shared",
+        "end_row", "eos", "fingerprint", "special", "tokens", "width", "words",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +107,7 @@ class Vocabulary:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "end_row", self.row(reached))
         self.end_row.flags.writeable = False
+        object.__setattr__(self, "_hash", hash((shared.fingerprint, int(width))))
         object.__setattr__(self, "_ends", ends)
         object.__setattr__(self, "_shared", shared)
 
@@ -237,7 +240,7 @@ class Vocabulary:
         return (self.fingerprint, self.width) == (other.fingerprint, other.width)
 
     def __hash__(self) -> int:
-        return hash((self.fingerprint, self.width))
+        return self._hash
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Vocabulary is immutable; cannot set {name}")

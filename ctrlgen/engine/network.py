@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ctrlgen.engine import columns as kinds
-from ctrlgen.engine.containers import FAR, Containers
-from ctrlgen.engine.growing import Growing, Layout
-from ctrlgen.engine.lexicon import LEXICON_ARRAYS
+from ctrlgen.engine.beginning import FIRST_NODES, FRAMES, GROWING, LAYOUT, PAIRS, RECORD_BUCKETS, RECORDS, SIZES
+from ctrlgen.engine.containers import Containers
+from ctrlgen.engine.growing import Growing
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -86,16 +86,16 @@ class Network:
     def __init__(self, lexicon: Lexicon, *, max_nodes: int = 2_000_000) -> None:
         self.lexicon, self.max_nodes = lexicon, max_nodes
         self._lexicon_table = lexicon.table
-        self._block, self._table = _LAYOUT.block(lexicon.table_bytes)
+        self._block, self._table = LAYOUT.block(lexicon.table_bytes)
         self._stale: set[int] = set()
         moved, block = self._moved, self._block
         tables = [
             Growing(moved, columns, dtype, rows, number, block[place])
-            for number, (columns, dtype, rows, place) in _GROWING
+            for number, (columns, dtype, rows, place) in GROWING
         ]
         self._nodes, self._edges, *containers, self._span_states, self._span_edges = tables
         self.containers = Containers(containers)
-        self._nodes.n = len(_KINDS)
+        self._nodes.n = len(FIRST_NODES)
         self._views: dict[int, NDArray[Any]] = {}
         self._all_bytes = lexicon.all_bytes
         self._spans: list[tuple[int, Spans]] = []  # the first state of each
@@ -103,14 +103,14 @@ class Network:
         self.atoms: set[int] = set()
         self.phases: dict[int, Phase] = {}
         self._builders: dict[int, Callable[[], int]] = {}
-        self.cost: list[int] = [cost for _, cost in _KINDS]
-        self._cheapest: list[int] = [-1] * len(_KINDS)  # the node or edge on the shortest way
+        self.cost: list[int] = [cost for _, cost in FIRST_NODES]
+        self._cheapest: list[int] = [-1] * len(FIRST_NODES)  # the node or edge on the shortest way
         self.complete = True
 
     @property
     def fresh(self) -> bool:
         """Whether nothing has been built."""
-        return len(self.cost) == len(_KINDS) and not self._edges.n
+        return len(self.cost) == len(FIRST_NODES) and not self._edges.n
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
@@ -144,7 +144,7 @@ class Network:
         """An array that does not grow by itself."""
         view = self._views.get(number)
         if view is None:
-            view = self._views[number] = _LAYOUT.view(self._block, number)
+            view = self._views[number] = LAYOUT.view(self._block, number)
         return view
 
     @property
@@ -481,23 +481,3 @@ class Network:
 def _power(n: int) -> int:
     """The least power of two that is at least n."""
     return 1 << max(n - 1, 1).bit_length()
-
-
-# the arrays by their numbers in ``kernel_table.NETWORK_COLUMNS``
-FRAMES, SIZES, PAIRS, RECORDS, RECORD_BUCKETS = 2, 4, 5, 7, 8
-_KINDS = ((kinds.END, 0), (kinds.RETURN, 0), (kinds.BEGIN_NAME, FAR), (kinds.ITEM, FAR))
-"""The nodes of every network, and their cost."""
-_LAYOUT = Layout(
-    LEXICON_ARRAYS,
-    (
-        *((5, np.int64, 192), (3, np.int64, 192)),  # nodes, edges
-        *((7, np.int64, 256), (0, np.int64, 256), (0, np.int64, 4)),  # frames, their buckets, sizes
-        *((4, np.int64, 128), (0, np.int64, 128)),  # pairs, their buckets
-        *((0, np.int64, 512), (0, np.int64, 32)),  # records, their buckets
-        *((17, np.int64, 4), (5, np.int64, 64), (2, np.int64, 64), (4, np.int64, 64)),  # objects, slots, ways, names
-        *((2, np.int64, 8), (5, np.int64, 8), (0, np.int64, 32), (0, np.uint8, 768)),  # classes, arrays, items, letters
-        *((6, np.int32, 1), (2, np.int32, 1)),  # spans and their edges
-    ),
-    {0: [(kind, 0, 0, -1, 0) for kind, _ in _KINDS], SIZES: [1, 1, 1, 0]},
-)
-_GROWING = [(number, part) for number, part in enumerate(_LAYOUT.parts) if not FRAMES <= number <= RECORD_BUCKETS]

@@ -11,7 +11,7 @@ import pytest
 
 from ctrlgen.automaton import Automaton
 from ctrlgen.constraints.schema import costs
-from ctrlgen.constraints.schema.compiling import canonical_text, language
+from ctrlgen.constraints.schema.compiling import language, written
 from ctrlgen.constraints.schema.formats import FORMAT_NAMES, format_automaton
 from ctrlgen.constraints.schema.forms import KNOWN
 from ctrlgen.constraints.schema.misspelt import intended
@@ -26,7 +26,7 @@ INTEGER, STRING, NULL = {"type": "integer"}, {"type": "string"}, {"type": "null"
 
 
 def planned(schema: Any, *, strict: bool = True, ascii: bool = False) -> Language:
-    return language(canonical_text(schema), 20, strict, ascii)
+    return language(written(schema), 20, strict, ascii)
 
 
 # (name, schema, valid, invalid)

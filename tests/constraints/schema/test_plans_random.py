@@ -9,7 +9,7 @@ import jsonschema
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ctrlgen.constraints.schema.compiling import canonical_text, language
+from ctrlgen.constraints.schema.compiling import language, written
 from ctrlgen.constraints.schema.plans import Language
 from ctrlgen.errors import ComplexityError, SchemaError, UnsatisfiableError
 from tests.constraints.schema.strategies import DEFINITIONS, mentioned, schemas, values
@@ -21,7 +21,7 @@ def prepared(schema: Any) -> tuple[Any, Language | None]:
     if isinstance(schema, dict):
         schema = {**schema, "$defs": DEFINITIONS}
     try:
-        return schema, language(canonical_text(schema), 20, True, False)
+        return schema, language(written(schema), 20, True, False)
     except UnsatisfiableError:
         return schema, None
     except (SchemaError, ComplexityError):
