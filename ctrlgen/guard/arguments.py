@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctrlgen.guard.heads import BLANK, NEWLINE, Heads, Text
+from ctrlgen.guard.lines import MARKS
 
 if TYPE_CHECKING:
     from ctrlgen.guard.commands import Commands
@@ -33,10 +34,11 @@ class Place(NamedTuple):
     """The byte of the quote that is open, 0 if none is."""
     many: bool = True
     """Whether more names may come."""
-    block: bool = False
-    """Whether this is a block of requirements, a name a line."""
+    block: str = ""
+    """Of a block of requirements, a name a line, what ends it; empty elsewhere."""
     more: str = ""
-    """The letters of a flag or of a scheme that have been read."""
+    """The letters of a flag or of a scheme that have been read; of what ends a block, with = before them: = alone is
+    the start of a line."""
 
 
 @dataclass(frozen=True)
@@ -56,33 +58,41 @@ class Arguments:
         self._schemes = {scheme[:n] for scheme in _SCHEMES for n in range(1, len(scheme) + 1)} if policy.urls else set()
         self._npm = not commands.paths
 
-    def begin(self, *, many: bool, block: bool = False) -> Place:
-        """The place right after a command's words."""
-        return Place("start", 0, many, block)
+    def begin(self, *, many: bool, block: str = "") -> Place:
+        """The place right after a command's words, or at the start of a line of a block."""
+        return Place("start", 0, many, block, "=" if block else "")
 
     def step(self, place: Place, byte: int) -> Place | Text | None:
         """What follows ``byte``; in a name, what follows it where the name is complete."""
-        if byte in NEWLINE and place.at not in ("back", "back in"):
+        if byte in NEWLINE and place.at not in ("back", "back in", "ticks"):
             return self._line(place)
         found: Place | Text | None = getattr(self, "_" + place.at.replace(" ", "_"))(place, byte)
         return found
 
     def _line(self, place: Place) -> Place | Text:
-        return self.begin(many=True, block=True) if place.block else self._text(0x0A)
+        within = place.block and place.at != "closed"
+        return self.begin(many=True, block=place.block) if within else self._free(0x0A)
 
-    def _text(self, byte: int) -> Text:
+    def _text(self, place: Place, byte: int) -> Text | None:
+        """Free text from a byte on, which ends no block."""
+        return None if place.block else self._free(byte)
+
+    def _free(self, byte: int) -> Text:
         after = self.heads.step(self.heads.start, byte)
         return after if isinstance(after, Text) else self.heads.start
 
-    def _next(self, place: Place) -> Place | Text:
+    def _next(self, place: Place) -> Place | Text | None:
         """After a blank: another name, or free text."""
-        return place._replace(at="start", more="") if place.many else self._text(0x20)
+        return place._replace(at="start", more="") if place.many else self._text(place, 0x20)
 
     def _start(self, place: Place, byte: int) -> Place | Text | None:
+        marked, place = place.more, place._replace(more="")
         if byte in BLANK:
-            return place
+            return place._replace(more=marked if place.block not in MARKS else "")
+        if byte == 0x60 and marked:
+            return place._replace(at="ticks", more="`")
         if byte in _ALNUM or (self._npm and byte == 0x40):
-            return place._replace(at="name", more=self._scheme("", byte))
+            return place._replace(at="name", more=self._mark(place, marked, byte) or self._scheme("", byte))
         if byte in _QUOTES:
             if place.quote in (0, byte):
                 return place._replace(at="after" if place.quote else "start", quote=0 if place.quote else byte)
@@ -92,7 +102,7 @@ class Arguments:
         if byte == 0x3B and (place.block or place.quote):
             return place._replace(at="marker")
         if byte in _ENDS:
-            return None if place.block and byte not in b"`" else self._text(byte)
+            return self._text(place, byte)
         simple = {0x2D: "flag", 0x7E: "tilde", 0x5C: "back", 0x23: "comment", 0x3C: "less", 0x21: "bang", 0x3A: "colon"}
         if byte in simple:
             if place.quote and byte in b"-#":
@@ -103,7 +113,7 @@ class Arguments:
         if byte == 0x2C:
             return place
         # whatever else could hide the words behind it from a reader of the line, or is no shell's
-        return self._text(byte) if byte == 0x28 else None
+        return self._text(place, byte) if byte == 0x28 else None
 
     def _name(self, place: Place, byte: int) -> Place | Text | None:
         if byte == 0x5B:
@@ -114,10 +124,30 @@ class Arguments:
 
     def goes_on(self, place: Place, byte: int) -> Place | None:
         """The place in a name after a byte that need not be on the list, since a URL may begin so."""
+        if mark := self._mark(place, place.more, byte):
+            return place._replace(more=mark)
         scheme = self._scheme(place.more, byte)
         if scheme.endswith((":", "+")):
             return place._replace(at="url", more="")
         return place._replace(more=scheme)
+
+    def _mark(self, place: Place, before: str, byte: int) -> str:
+        """What has been read of the mark that ends a block; empty where it is none."""
+        after = before + chr(byte)
+        return after if before.startswith("=") and ("=" + place.block).startswith(after) else ""
+
+    def ends_block(self, place: Place, byte: int) -> Text | None:
+        """The text behind a block, if the mark that ends it is whole."""
+        whole = place.at == "name" and place.block in MARKS and place.more == "=" + place.block
+        return self.heads.start if whole and byte in NEWLINE else None
+
+    def _ticks(self, place: Place, byte: int) -> Place | None:
+        """At the start of a line of a block, where three of them end it."""
+        more = place.more + "`"
+        return place._replace(at="closed" if more == "```" else "ticks", more=more) if byte == 0x60 else None
+
+    def _closed(self, place: Place, byte: int) -> Place | None:
+        return place if byte in BLANK or byte == 0x60 else None
 
     def _scheme(self, before: str, byte: int) -> str:
         """The letters of a scheme that have been read; "-" where it cannot become one."""
@@ -140,12 +170,12 @@ class Arguments:
             return place._replace(at=simple[byte])
         if byte == 0x2C:
             return self._next(place)
-        return self._text(byte) if byte in _ENDS else None
+        return self._text(place, byte) if byte in _ENDS else None
 
     def _dot(self, place: Place, byte: int) -> Place | Text | None:
         """After a name and a full stop, where no name goes on with one."""
         if byte in BLANK or byte in b"`)":
-            return self._text(byte)
+            return self._text(place, byte)
         return place._replace(at="after", quote=0) if byte in b"\"'*" else None
 
     def _bold(self, place: Place, byte: int) -> Place | Text | None:
@@ -154,7 +184,7 @@ class Arguments:
             return place._replace(more="*")
         if not place.more:
             return None
-        return self._text(byte) if byte in BLANK else self._after(place, byte)
+        return self._text(place, byte) if byte in BLANK else self._after(place, byte)
 
     def _after(self, place: Place, byte: int) -> Place | Text | None:
         """After a quote has closed."""
@@ -192,7 +222,7 @@ class Arguments:
     def _less(self, place: Place, byte: int) -> Place | Text | None:
         """After <: a version, the end of an element of HTML, or <a placeholder> where a name would begin."""
         if byte == 0x2F:
-            return self._text(byte)
+            return self._text(place, byte)
         if place.more == "start" and byte in _LETTERS:
             return place._replace(at="placeholder", more="")
         return self._operator(place._replace(at="operator", more=""), byte)
@@ -205,7 +235,7 @@ class Arguments:
     def _bang(self, place: Place, byte: int) -> Place | Text | None:
         if byte == 0x3D:
             return place._replace(at="operator", more="")
-        return self._text(byte) if byte in BLANK or byte in _QUOTES or byte in b"`)" else None
+        return self._text(place, byte) if byte in BLANK or byte in _QUOTES or byte in b"`)" else None
 
     def _tilde(self, place: Place, byte: int) -> Place | Text | None:
         if byte == 0x3D:
@@ -215,7 +245,7 @@ class Arguments:
         return None
 
     def _colon(self, place: Place, byte: int) -> Place | Text | None:
-        return self._text(byte) if byte in BLANK or byte in _QUOTES or byte in b"`*)" else None
+        return self._text(place, byte) if byte in BLANK or byte in _QUOTES or byte in b"`*)" else None
 
     def _back(self, place: Place, byte: int) -> Place | Text | None:
         """After a backslash where a name may begin: a continued line, or an escape within a string of some language."""
@@ -290,7 +320,7 @@ class Arguments:
             return None
         if byte == 0x5C:
             return place._replace(at="back")
-        return self._text(byte) if byte in b"&;|)`" else self._letter(place, byte)
+        return self._text(place, byte) if byte in b"&;|)`" and not place.block else self._letter(place, byte)
 
     def _letter(self, place: Place, byte: int) -> Place | None:
         return None if byte == 0x3A and place.at != "url" and not self.policy.urls else place

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ctrlgen.guard.package_guard import Finding
+from ctrlgen.guard.scanner import TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,14 +24,28 @@ _NOT_THERE, _UNCHECKED = "not on the list", "cannot be checked"
 
 def findings(text: str, scanner: Scanner, index: NameIndex, *, requirements: bool) -> list[Finding]:
     """What the guard would not have let through; after each find the text goes on as after a listed name."""
-    from ctrlgen.guard.guard_kernel import run
-
     content = text.encode(errors="surrogatepass")
+    found: list[tuple[int, int, str]] = []
+    begin = 0
+    # in a file of requirements a fence is no end, but a line that cannot be read
+    for fence in re.finditer(rb"(?m)^[ \t]*(```.*)$", content) if requirements else ():
+        found += _found(content[: fence.start(1)], begin, scanner, index, scanner.block)
+        found.append((*fence.span(1), _UNCHECKED))
+        begin = fence.end()
+    found += _found(content, begin, scanner, index, scanner.block if requirements else 0)
+    return _placed(content, found)
+
+
+def _found(content: bytes, at: int, scanner: Scanner, index: NameIndex, state: int) -> list[tuple[int, int, str]]:
+    """(start, end, reason) of what is found from a place on."""
+    from ctrlgen.guard.guard_kernel import LINES, run
+
     data, tables, names = np.frombuffer(content, np.uint8), scanner.tables, index.layout.walk
     found: list[tuple[int, int, str]] = []
-    state, at = (scanner.block if requirements else 0), 0
+    bits = 0
     while at < len(content):
-        stop, before, begin, whole = map(int, run(tables, names, scanner.joins, state, data, at))
+        stop, before, begin, whole, bits = map(int, run(tables, names, scanner.joins, state, bits, data, at))
+        bits -= bits % LINES
         if stop == len(content) and (begin < 0 or whole):
             break
         if begin < 0 and (opened := int(scanner.after[before, content[stop]])) >= 0 and scanner.in_name[opened]:
@@ -45,11 +61,17 @@ def findings(text: str, scanner: Scanner, index: NameIndex, *, requirements: boo
                 wide = content[stop] >= 0x80 and not whole
                 end = _end_of_name(content, stop, scanner) if wide else _end_of_character(content, stop)
                 found.append((stop, end, _UNCHECKED))
+        block = scanner.resume.get(before)
         after = int(scanner.after[before, content[end]]) if begin >= 0 and end < len(content) and end > begin else -1
         state, at = (after, end + 1) if after >= 0 else (0, max(end, at + 1))
         if after >= 0 and scanner.in_name[after]:
             state, at = 0, end
-    return _placed(content, found)
+        elif after >= 0 and scanner.kind[after] == TEXT and content[end] == 0x0A:
+            bits = LINES * int(scanner.lines.commanded[bits // LINES])
+        if block is not None and after < 0:  # the next line is one of the block
+            line = content.find(b"\n", at)
+            state, at = block, len(content) if line < 0 else line + 1
+    return found
 
 
 def _end_of_name(content: bytes, begin: int, scanner: Scanner) -> int:

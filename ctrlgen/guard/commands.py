@@ -18,6 +18,7 @@ class Commands:
         values: flags followed by a value that is no name.
         sources: of these, the flags that say where packages come from.
         paths: of these, the flags whose value is itself a requirement: a path or a URL.
+        blocks: whether files of requirements are watched, too, where a text shows them (``ctrlgen.guard.lines``).
     """
 
     many: tuple[str, ...]
@@ -25,6 +26,7 @@ class Commands:
     values: frozenset[str]
     sources: frozenset[str]
     paths: frozenset[str]
+    blocks: bool = False
 
 
 def _words(text: str) -> frozenset[str]:
@@ -51,6 +53,7 @@ _PYPI = Commands(
     ),
     sources=_words("-i --index-url --extra-index-url -f --find-links --index --default-index"),
     paths=_words("-e --editable --with-editable"),
+    blocks=True,
 )  # fmt: skip
 
 _NPM = Commands(

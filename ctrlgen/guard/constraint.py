@@ -119,9 +119,9 @@ class GuardConstraint:
         """The bytes that finish the name that is being written; empty outside of names."""
         if self.accepts(state):
             return b""
-        _, e, d, *_ = self._positions[state]
+        s, e, d, *_ = self._positions[state]
         if e < 0:
-            return b":"  # what is no name may only become a URL
+            return self.scanner.others[s]  # what is no name may only become something else
         return self.index.rest_below(e, d)
 
     def in_name(self, state: int) -> bool:

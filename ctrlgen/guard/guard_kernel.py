@@ -2,7 +2,8 @@
 
 A place is (state of the scanner, edge and depth among names, bits): JOINED after ``-``, ``_`` or ``.``, TWICE after two
 of them (a third is refused, so that no name is joined for ever); STOPPED after full stops behind a complete name.
-Outside a name edge, depth and bits are 0; the edge is LOST where no name goes on.
+Outside a name edge, depth and these bits are 0; the edge is LOST where no name goes on. The bits from LINES on are the
+state of ``ctrlgen.guard.lines``, which tells where blocks of requirements begin.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ctrlgen.guard.scanner import BLOCK, CLOSED, TEXT
 from ctrlgen.index import name_kernels, walk_kernels
 
-JOINED, STOPPED, TWICE = 1, 2, 4
+JOINED, STOPPED, TWICE, LINES = 1, 2, 4, 8
 LOST = -2
 ONE = np.int64(1)
 
@@ -49,14 +51,36 @@ def complete(names, e, d, bits):
 @njit(cache=True, nogil=True)
 def take(scanner, names, joins, s, e, d, bits, byte):
     """(state, edge, depth, bits) after a byte; the state is -1 where it is refused."""
-    after, within, in_name, url, full_stop, fold = scanner
+    kind, blocks, lines, commanded, behind = scanner[6], scanner[7], scanner[8], scanner[9], scanner[10]
+    line = np.int64(bits) // LINES
+    if kind[s] == TEXT:
+        line = np.int64(lines[line, byte])
+        if line < 0:
+            return np.int64(blocks[-1 - line]), np.int64(0), np.int64(0), np.int64(LINES * behind)
+        t, e, d, now = _take(scanner, names, joins, s, e, d, np.int64(bits) % LINES, byte)
+        return t, e, d, now + LINES * line
+    t, e, d, now = _take(scanner, names, joins, s, e, d, np.int64(bits) % LINES, byte)
+    if t >= 0 and kind[t] == TEXT:
+        if kind[s] == BLOCK:
+            line = np.int64(behind)
+        elif kind[s] == CLOSED:
+            line = np.int64(0)
+        elif byte == 0x0A:
+            line = np.int64(commanded[line])
+    return t, e, d, now + LINES * line
+
+
+@njit(cache=True, nogil=True)
+def _take(scanner, names, joins, s, e, d, bits, byte):
+    """The same without lines."""
+    after, within, in_name, url, full_stop, fold = scanner[:6]
     refused = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
     if not in_name[s]:
         t = np.int64(after[s, byte])
         if t < 0 or not in_name[t]:
             return t, np.int64(0), np.int64(0), np.int64(0)
         e, d = walk_on(names, np.int64(0), np.int64(0), np.int64(fold[byte]))
-        if e < 0 and not url[t]:
+        if e < 0 and url[t] == 0:
             return refused
         return t, e, d, np.int64(JOINED if joins and fold[byte] == 0x2D else 0)
     f, t = np.int64(fold[byte]), np.int64(within[s, byte])
@@ -73,7 +97,7 @@ def take(scanner, names, joins, s, e, d, bits, byte):
             if bits & TWICE and not now & STOPPED:
                 return refused
             now |= JOINED | (TWICE if bits & JOINED else 0)
-        if to >= 0 or url[t] or now & STOPPED:
+        if to >= 0 or url[t] > 0 or now & STOPPED:
             return t, to, depth, now
     if whole:
         return np.int64(after[s, byte]), np.int64(0), np.int64(0), np.int64(0)
@@ -98,7 +122,7 @@ def unfinished(scanner, names, shortest, s, e, d, bits):
     if not scanner[2][s] or complete(names, e, d, bits):
         return np.int64(0)
     if e < 0:
-        return ONE  # what is no name may only become a URL
+        return np.int64(scanner[3][s])  # what is no name may only become something else
     _, offsets, symbol, lo, child, _ = names
     name = _shortest_below(symbol, lo, child, shortest, e)
     return np.int64(offsets[name + 1]) - np.int64(offsets[name]) - d
@@ -129,13 +153,13 @@ def lengths(scanner, names, joins, shortest, nodes, tokens, longest, s, e, d, bi
 
 
 @njit(cache=True, nogil=True)
-def run(scanner, names, joins, s, text, at):
+def run(scanner, names, joins, s, bits, text, at):
     """Follow text from ``at`` on in state s of the scanner, outside a name.
 
     Returns (index of the first byte that is refused, or the length; the state before it; where its name begins, or -1;
-    whether that name is complete).
+    whether that name is complete; the bits).
     """
-    e, d, bits, begin = np.int64(0), np.int64(0), np.int64(0), np.int64(-1)
+    e, d, bits, begin = np.int64(0), np.int64(0), np.int64(bits), np.int64(-1)
     in_name = scanner[2]
     while at < len(text):
         t, e2, d2, b2 = take(scanner, names, joins, s, e, d, bits, np.int64(text[at]))
@@ -147,4 +171,4 @@ def run(scanner, names, joins, s, text, at):
             begin = at
         s, e, d, bits = t, e2, d2, b2
         at += 1
-    return at, s, begin, begin >= 0 and complete(names, e, d, bits)
+    return at, s, begin, begin >= 0 and complete(names, e, d, bits), bits

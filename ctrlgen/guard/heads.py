@@ -38,6 +38,7 @@ class Heads:
             for phrase in phrases:
                 self._last[self._phrase(phrase)] = many
         self.start = Text(frozenset(), True)
+        self.blocks = commands.blocks
 
     def step(self, text: Text, byte: int) -> Text | bool:
         """The text after a byte; or that a command begins: True if many names follow, False if one does."""

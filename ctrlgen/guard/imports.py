@@ -16,7 +16,8 @@ import numpy as np
 
 from ctrlgen.errors import InputError
 from ctrlgen.guard.heads import BLANK
-from ctrlgen.guard.scanner import REFUSED, Scanner
+from ctrlgen.guard.lines import blocks
+from ctrlgen.guard.scanner import REFUSED, TEXT, Scanner
 from ctrlgen.index.name_index import NameIndex
 
 if TYPE_CHECKING:
@@ -145,9 +146,13 @@ def import_scanner() -> Scanner:
         within.append([at if spot.at == "name" and byte in _WORD else REFUSED for byte in range(256)])
         at += 1
     in_name = np.array([spot.at == "name" for spot in spots], np.bool_)
-    none = np.zeros(len(spots), np.bool_)
+    none = np.zeros(len(spots), np.int32)
     stops = np.full(len(spots), REFUSED, np.int32)
-    return Scanner(np.array(rows, np.int32), np.array(within, np.int32), in_name, none, stops, _fold(), True, 0)
+    kind, no_blocks = np.full(len(spots), TEXT, np.int8), blocks(watched=False)
+    return Scanner(
+        np.array(rows, np.int32), np.array(within, np.int32), in_name, none, stops, _fold(), True, 0, {}, kind,
+        np.zeros(1, np.int32), no_blocks, {},
+    )  # fmt: skip
 
 
 def _fold() -> np.ndarray[tuple[int], np.dtype[np.int16]]:
