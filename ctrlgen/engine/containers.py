@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctrlgen.errors import ComplexityError
 
@@ -31,8 +31,7 @@ Way = tuple[int, int]
 """(node that reads colon and value up to END, flags that such a member fulfils)."""
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """A declared member.
 
     Args:

@@ -55,8 +55,8 @@ def _by_member(plan: ObjectPlan, bit: int, shortest: Callable[[Goal], int]) -> l
         if not ways:
             continue
         needed = {i, *slot.implies}
-        slots = [replace(s, required=s.required or j in needed) for j, s in enumerate(plan.slots)]
-        slots[i] = replace(slots[i], ways=ways)
+        slots = [s._replace(required=s.required or j in needed) for j, s in enumerate(plan.slots)]
+        slots[i] = slots[i]._replace(ways=ways)
         if any(s.required and not s.ways for s in slots):
             continue
         if plan.most is not None and sum(s.required for s in slots) > plan.most:
@@ -68,7 +68,7 @@ def _by_member(plan: ObjectPlan, bit: int, shortest: Callable[[Goal], int]) -> l
 
 
 def _without(slot: Slot, bit: int) -> Slot:
-    return replace(slot, ways=tuple(dict.fromkeys([(goal, flags & ~bit) for goal, flags in slot.ways])))
+    return slot._replace(ways=tuple(dict.fromkeys([(goal, flags & ~bit) for goal, flags in slot.ways])))
 
 
 def _cost(slot: Slot, shortest: Callable[[Goal], int]) -> int:

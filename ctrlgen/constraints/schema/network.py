@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -229,7 +229,7 @@ def any_name(ensure_ascii: bool) -> Automaton:
 
 def quoted(name: str, ensure_ascii: bool) -> bytes:
     """A name in JSON with its closing quote, in its canonical spelling."""
-    return json.dumps(name, ensure_ascii=ensure_ascii)[1:].encode()
+    return (encode_basestring_ascii if ensure_ascii else encode_basestring)(name)[1:].encode()
 
 
 @lru_cache(256)

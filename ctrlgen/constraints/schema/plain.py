@@ -22,6 +22,7 @@ MAX_DEPTH = 60
 MAX_ITEMS = 1000
 
 _SHORTEST = {"null": 4, "boolean": 4, "number": 1, "integer": 1, "string": 2, "array": 2, "object": 2}
+_OBJECT = frozenset(("object",))
 _CONTAINERS = frozenset(("array", "object"))
 _OF_CONTAINERS = frozenset(
     ("type", "members", "required", "item rule", "minItems", "maxItems", "all members", "all items")
@@ -70,6 +71,24 @@ class Plain:
             self._open.discard(goal)
             self.costs[goal] = cost
         return cost
+
+    def type_alone(self, goal: Goal) -> str | None:
+        """The type that a schema names, if it says nothing else."""
+        if len(goal) != 1 or goal[0] <= 0:
+            return None
+        facts = self._facts[goal[0]]
+        types: frozenset[str] = facts.get("type", frozenset())
+        return next(iter(types)) if len(facts) == 1 and len(types) == 1 else None
+
+    def member_rule(self, goal: Goal) -> tuple[MemberRule, tuple[str, ...]] | None:
+        """What a plain schema that means nothing but objects says of members, and the names that must be there."""
+        if goal not in self.costs or not goal:
+            return None
+        facts = self._facts[goal[0]]
+        rule: MemberRule | None = facts.get("members")
+        if rule is None or facts.get("type") != _OBJECT:
+            return None
+        return rule, facts.get("required", ())
 
     def _container(self, facts: Facts, types: frozenset[str] | None, depth: int) -> int | None:
         """The cost of a schema that speaks of arrays and objects only; all below it is looked at."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctrlgen.constraints.schema.costs import Costs
 from ctrlgen.constraints.schema.demanded import told_out
 from ctrlgen.constraints.schema.distinct import DistinctStrings
-from ctrlgen.constraints.schema.facts import Goal
+from ctrlgen.constraints.schema.facts import NEVER, Goal
 from ctrlgen.constraints.schema.numbers import Number
 from ctrlgen.constraints.schema.survey import survey
 from ctrlgen.constraints.schema.texts import String, closed
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctrlgen.automaton import Automaton
+    from ctrlgen.constraints.schema.facts import MemberRule
     from ctrlgen.constraints.schema.members import Members, Ways
     from ctrlgen.constraints.schema.reading import Reader
 
@@ -98,8 +99,7 @@ class ArrayPlan:
     strings: Automaton | None = None
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """A member whose name is known.
 
     Args:
@@ -115,8 +115,7 @@ class Slot:
     implies: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Other:
+class Other(NamedTuple):
     """Members whose names are not those of slots.
 
     Args:
@@ -152,6 +151,10 @@ class ObjectPlan:
 
 Plan = Texts | Lexeme | Quoted | ArrayPlan | ObjectPlan
 
+MAX_TYPES = 256
+_OF_TYPES: dict[tuple[str, int, int, bool], tuple[Plan, ...]] = {}
+"""The plans of schemas that name a type and nothing else, by the type and how it is to be written."""
+
 
 class Language:
     """The plans of all goals of a document, made when they are asked for.
@@ -185,10 +188,22 @@ class Language:
         """The ways to write a value that meets a goal; none is without a text."""
         known = self._plans.get(goal)
         if known is None:
-            known = self._plans[goal] = tuple(self._made(goal))
+            name = self.costs.plain.type_alone(goal)
+            if name is None:
+                known = tuple(self._made(goal))
+            else:
+                key = name, self.costs.max_digits, self.costs.zeros, self._ascii
+                known = _OF_TYPES.get(key) or tuple(self._made(goal))
+                if len(_OF_TYPES) < MAX_TYPES:
+                    _OF_TYPES[key] = known
+            self._plans[goal] = known
         return known
 
     def _made(self, goal: Goal) -> Iterable[Plan]:
+        rule = self.costs.plain.member_rule(goal)
+        if rule is not None:
+            yield self._plain_object(goal, *rule)
+            return
         cases = self.costs.cases(goal)
         texts = tuple([text for case in cases for text in self._listed(case)])
         if texts:
@@ -263,6 +278,14 @@ class Language:
         others = [(names, self._ways(ways)) for names, ways in members.others]
         kept = tuple([Other(None if names is None else closed(names), ways) for names, ways in others if ways])
         return ObjectPlan(slots, kept, members.least, members.most, members.wanted, cost)
+
+    def _plain_object(self, goal: Goal, rule: MemberRule, required: tuple[str, ...]) -> ObjectPlan:
+        """The plan of an object of which a plain schema says what its members are: what ``_object`` would make."""
+        slots = [Slot(name, () if to == NEVER else ((to, 0),), name in required) for name, to in rule.named]
+        ways: Ways = () if rule.others == NEVER else ((rule.others, 0),)
+        slots += [Slot(name, ways, True) for name in required if name not in rule.goals]
+        others = (Other(None, ways),) if ways else ()
+        return ObjectPlan(tuple(slots), others, 0, None, 0, self.shortest(goal))
 
     def _slot(self, members: Members, i: int) -> Slot:
         return Slot(members.names[i], self._ways(members.ways[i]), members.required[i], members.implied[i])
