@@ -192,7 +192,7 @@ class Landings:
         written = [token for token in tokens if token < len(texts) and texts[token]]
         distance: dict[tuple[int, int], int] = {}
         doubts = set()
-        for token, (count, symbol, stack) in zip(written, self._followed(s, k, written), strict=True):
+        for token, (count, symbol, stack) in zip(written, self.followed(s, k, written).tolist(), strict=True):
             if count == 1:
                 found = distance.get((symbol, stack))
                 if found is None:
@@ -210,8 +210,8 @@ class Landings:
                 alone[token] = min(self._nearest(after), alone.get(token, FAR))
         return doubts
 
-    def _followed(self, s: int, k: int, tokens: list[int]) -> list[list[int]]:
-        """Of each token: how many configurations it leads to, and the symbol and stack of one that is the only one."""
+    def followed(self, s: int, k: int, tokens: list[int]) -> NDArray[np.int64]:
+        """int64[n, 3]: how many configurations each token leads to, and the symbol and stack of the only one."""
         from ctrlgen.engine.kernel_closing import advance_each
 
         machine = self._machine
@@ -224,8 +224,7 @@ class Landings:
             at, code = advance_each(self._network.table, s, k, texts, ends, at, found, *room)
             if code:
                 machine._provide(code)
-        followed: list[list[int]] = found.tolist()
-        return followed
+        return found
 
     def _nearest(self, configurations: Configurations) -> int:
         return 1 + min(self._left(*one) for one in configurations)

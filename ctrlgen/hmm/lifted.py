@@ -16,6 +16,8 @@ from ctrlgen.constraint import DEAD
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ctrlgen.constraint import Constraint
 
 STATES, MOVES = 4096, 4_000_000
@@ -82,41 +84,75 @@ def lift(constraint: Constraint, width: int, *, states: int = STATES, moves: int
         ComplexityError: a limit was reached.
     """
     ends = np.array([token for token in constraint.vocabulary.eos if token < width], np.int64)
-    number, order, rows, spent = {constraint.start: 0}, [constraint.start], [], 0
+    number, order, moved, spent = {constraint.start: 0}, [constraint.start], [], 0
     for state in order:
-        allowed = np.setdiff1d(_allowed(constraint, state, width), ends)
-        spent += len(allowed)
+        tokens = np.setdiff1d(_allowed(constraint, state, width), ends)
+        spent += len(tokens)
         if spent > moves:
             raise ComplexityError(f"the constraint has more than {moves} moves; raise moves=, or use a simpler one")
-        row = np.full(width, DEAD, np.int64)
-        for token in allowed.tolist():
-            row[token] = number.setdefault(constraint.advance(state, token), len(number))
+        reached, place = np.unique(_after(constraint, state, tokens), return_inverse=True)
+        numbers = [number.setdefault(one, len(number)) for one in reached.tolist()]
+        moved.append((tokens, np.array(numbers, np.int64)[place]))
         order.extend(list(number)[len(order) :])
         if len(order) > states:
             raise ComplexityError(f"the constraint has more than {states} states; raise states=, or use a simpler one")
-        rows.append(row)
-    table = np.stack(rows)
     final = np.array([constraint.accepts(state) for state in order])
-    return _classified(table, final, ends), order
+    return _classified(moved, final, ends, width), order
 
 
-def _allowed(constraint: Constraint, state: int, width: int) -> np.ndarray:
+def _allowed(constraint: Constraint, state: int, width: int) -> NDArray[np.int64]:
     bits = np.unpackbits(constraint.mask(state).view(np.uint8), bitorder="little")[:width]
     return np.flatnonzero(bits)
 
 
-def _classified(table: np.ndarray, final: np.ndarray, ends: np.ndarray) -> Lifted:
-    """Equal columns of int64[S, V] become one."""
-    is_end = np.zeros(table.shape[1], bool)
+def _after(constraint: Constraint, state: int, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The states after each of some allowed tokens; all at once where a constraint can."""
+    together = getattr(constraint, "advance_each", None)
+    if together is not None:
+        found: NDArray[np.int64] = together(state, tokens)
+        return found
+    return np.array([constraint.advance(state, token) for token in tokens.tolist()], np.int64)
+
+
+def _classified(
+    moved: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    final: NDArray[np.bool_],
+    ends: NDArray[np.int64],
+    width: int,
+) -> Lifted:
+    """Tokens that move alike from every state become one class; ``moved`` has the tokens and targets of each state.
+
+    A token's moves are added up as random numbers, so that this takes as long as there are moves; whether equal sums
+    are equal moves is then looked at.
+    """
+    is_end = np.zeros(width, bool)
     is_end[ends] = True
-    columns = np.ascontiguousarray(np.vstack([table, is_end]).T.astype(np.int32))
-    keys = columns.view(np.dtype((np.void, columns.shape[1] * 4)))[:, 0]
-    _, first, classes = np.unique(keys, return_index=True, return_inverse=True)
-    moves = table[:, first]
+    table, seed = None, 0
+    while table is None:  # once; that sums are equal by chance takes some 2 ** 32 tokens
+        random = np.random.default_rng(seed).integers(1 << 63, size=(len(moved), 2), dtype=np.uint64, endpoint=True)
+        sums = np.where(is_end, np.uint64(1), np.uint64(0))
+        for (tokens, targets), factor in zip(moved, random[:, 0] | np.uint64(1), strict=True):
+            sums[tokens] += factor * random[targets, 1]
+        _, classes = np.unique(sums, return_inverse=True)
+        table, seed = _moves(moved, classes, is_end), seed + 1
     if len(ends):
         end_class = int(classes[ends[0]])
     else:  # nobody's class
-        end_class, moves = moves.shape[1], np.hstack([moves, np.full((len(moves), 1), DEAD)])
+        end_class, table = table.shape[1], np.hstack([table, np.full((len(table), 1), DEAD)])
     return Lifted(
-        torch.from_numpy(classes.astype(np.int64)), torch.from_numpy(moves), torch.from_numpy(final), end_class
+        torch.from_numpy(classes.astype(np.int64)), torch.from_numpy(table), torch.from_numpy(final), end_class
     )
+
+
+def _moves(
+    moved: list[tuple[NDArray[np.int64], NDArray[np.int64]]], classes: NDArray[np.int64], is_end: NDArray[np.bool_]
+) -> NDArray[np.int64] | None:
+    """int64[S, K], or None if tokens of a class do not move alike."""
+    sizes = np.bincount(classes)
+    table = np.full((len(moved), len(sizes)), DEAD, np.int64)
+    for row, (tokens, targets) in zip(table, moved, strict=True):
+        row[classes[tokens]] = targets
+        if not np.array_equal(row[classes[tokens]], targets) or sizes[row != DEAD].sum() != len(tokens):
+            return None
+    ends = np.unique(classes[is_end])
+    return table if len(ends) <= 1 and sizes[ends].sum() == is_end.sum() else None

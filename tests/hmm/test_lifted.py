@@ -6,13 +6,21 @@ import ctrlgen as cg
 from ctrlgen.constraint import DEAD
 from ctrlgen.errors import ComplexityError
 from ctrlgen.hmm.lifted import lift
-from ctrlgen.testing import toy_vocabulary
+from ctrlgen.testing import Enumerated, toy_vocabulary
+
+SPECIFICATIONS = [
+    cg.Regex("[ab]*c"),
+    cg.Regex("a(b|ca)+"),
+    cg.Regex("(ab|ba){1,3}"),
+    cg.Regex("[ab]") >> cg.Choice(["c", "ab"]) | "abc",
+    Enumerated(toy_vocabulary(), ("ab", "abc", "ca")),
+]
 
 
-@pytest.mark.parametrize("pattern", ["[ab]*c", "a(b|ca)+", "(ab|ba){1,3}"])
-def test_moves_are_those_of_the_constraint(pattern):
+@pytest.mark.parametrize("specification", SPECIFICATIONS, ids=str)
+def test_moves_are_those_of_the_constraint(specification):
     vocabulary = toy_vocabulary()
-    constraint = cg.Regex(pattern).compile(vocabulary)
+    constraint = specification.compile(vocabulary) if hasattr(specification, "compile") else specification
     lifted, order = lift(constraint, vocabulary.width)
     assert order[0] == constraint.start
     assert len(np.unique(lifted.moves.numpy(), axis=1).T) >= lifted.classes_count - 1
@@ -23,6 +31,15 @@ def test_moves_are_those_of_the_constraint(pattern):
             after = DEAD if token in vocabulary.eos else constraint.advance(state, token)
             assert (order[found] if found >= 0 else DEAD) == after
     assert lifted.after(torch.tensor([-1, 0]), torch.tensor([0, 10**6])).tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS[:4], ids=str)
+def test_all_tokens_at_once(specification):
+    constraint = specification.compile(toy_vocabulary())
+    every = np.arange(-1, constraint.vocabulary.width + 2)
+    for state in (DEAD, *lift(constraint, constraint.vocabulary.width)[1], 0):
+        after = [constraint.advance(state, token) for token in every.tolist()]
+        assert constraint.advance_each(state, every).tolist() == after
 
 
 def test_limits():
