@@ -1,6 +1,7 @@
 """HMM control against its bars: exactness, speed, and what TRACE does to sentiment.
 
-    python benchmarks/hmm.py --json out.json [--quick] [--only exact,speed,em,sentiment] [--work FOLDER --reviews CSV]
+    python benchmarks/hmm.py --json out.json [--quick] [--only exact,speed,em,sentiment,deco_g]
+                             [--work FOLDER --reviews CSV]
 
 Each bar is [value, limit, met]; None where it was not measured. The sentiment experiment samples thousands of texts: it
 keeps them in --work, and goes on when called again. Set OMP_NUM_THREADS=1; figures of a busy machine are only good as
@@ -10,8 +11,6 @@ the ratios that they are given as.
 from __future__ import annotations
 
 import argparse
-import csv
-import hashlib
 import json
 import resource
 import statistics
@@ -20,19 +19,20 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
+import formats
+import steered
 import torch
 
 import ctrlgen as cg
 from ctrlgen import models
 from ctrlgen.hmm import Window
-from ctrlgen.hmm.classifier import examples, fit_attribute, pieces
 from ctrlgen.hmm.em import count, no_counts
 from ctrlgen.hmm.emission import Dense
 from ctrlgen.steering.protocol import Moment, Prompts
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH, NEW = 49152, 32
+LENGTH, STRENGTHS = 20, (8.0, 16.0, 32.0)
 
 
 def at_most(value, limit):
@@ -129,26 +129,14 @@ def em(given):
 # sentiment
 
 
-def part(text):
-    return int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) % 10
-
-
-def labelled(table, parts, tokenizer):
-    """Pieces of NEW ids of the reviews in these parts, and their labels."""
-    csv.field_size_limit(10**9)
-    with table.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if part(row["text"]) in parts]
-    cut = [(tokenizer(r["text"].replace("<br />", " "), add_special_tokens=False)["input_ids"], r) for r in rows]
-    return [(piece, row["label"] == "1") for ids, row in cut for piece in pieces(ids, NEW) if piece]
-
-
-def methods(hmm, attribute, strengths):
-    """Name and steerers: look-ahead, the same classifier without, a plain token bias, and nothing."""
-    yield "none", 0.0, []
-    for a in strengths:
-        yield "look-ahead", a, [cg.Trace(hmm, attribute, a=a, tokens=NEW)]
-        yield "no look-ahead", a, [cg.Trace(hmm, attribute, a=a, horizon=Window(0))]
-        yield "token bias", a, [Bias(a * attribute.weights)]
+def arms(hmm, attribute):
+    """Makers of steerers for a strength: look-ahead, the same where end tokens end, none, and a plain token bias."""
+    return {
+        "look-ahead": lambda a: [cg.Trace(hmm, attribute, a=a, tokens=LENGTH, endless=True)],
+        "look-ahead with ends": lambda a: [cg.Trace(hmm, attribute, a=a, tokens=LENGTH)],
+        "no look-ahead": lambda a: [cg.Trace(hmm, attribute, a=a, horizon=Window(0))],
+        "token bias": lambda a: [Bias(a * attribute.weights)],
+    }
 
 
 class Bias:
@@ -168,96 +156,79 @@ class Bias:
 
 
 def sentiment(given):
-    """Score by a judge that shares no text with the guide, at the same perplexity under the model."""
+    """Score by a judge that shares no text with the guide, at the same perplexity under the model.
+
+    The strength is what scores best on tuning prompts without more perplexity than unsteered texts have. Test prompts
+    come 128 at a time, all arms in turn, so that a run that is cut off has a result for as many as it reached.
+    """
     if given.reviews is None or given.work is None:
         print("sentiment: give --reviews and --work")
         return {"TRACE look-ahead over none at equal perplexity": None}
     given.work.mkdir(parents=True, exist_ok=True)
     model, tokenizer = models.load(None, dtype="bfloat16")
-    judge = _judge(given, tokenizer)
-    hmm = cg.HMM.named("smollm2-135m")
-    attribute = cg.Attribute.named("smollm2-135m.positive-review.factorised")
-    strengths = (8.0,) if given.quick else (2.0, 4.0, 8.0, 16.0)
-    curves = {}
-    for split, size in (("tune", 32 if given.quick else 128), ("test", 64 if given.quick else 1024)):
-        prompts = _prompts(given.reviews, tokenizer, 8 if split == "tune" else 9, size)
-        for name, a, steer in methods(hmm, attribute, strengths):
-            rows = _sampled(given, model, tokenizer, prompts, f"{split}-{size}-{name}-{a}", steer)
-            scores = judge.probability(_counts([ids for ids, _ in rows])).numpy()
-            loss = np.array([nats / max(1, len(ids)) for ids, nats in rows])
-            curves[split, name, a] = scores, loss
-            print(split, name, a, f"score {scores.mean():.3f} perplexity {np.exp(loss.mean()):.1f}", flush=True)
-    return _bars(curves, strengths)
+    judge = steered.Judge(given.work, given.reviews, tokenizer, LENGTH)
+    makers = arms(cg.HMM.named("smollm2-135m"), cg.Attribute.named("smollm2-135m.positive-review.factorised"))
+    strengths = (16.0,) if given.quick else STRENGTHS
 
+    def point(split, name, a, prompts):
+        steer = makers[name](a) if name in makers else []
+        texts = steered.sampled(given.work, f"{split}-{name}-{a:g}", model.eval(), tokenizer, prompts, steer, LENGTH)
+        scores = judge(texts)
+        print(
+            f"{split} {len(prompts)} {name} {a:g}: score {scores.mean():.3f} perplexity {texts.perplexity:.1f} "
+            f"tokens {texts.lengths.mean():.1f} distinct pairs {texts.distinct:.3f}", flush=True,
+        )  # fmt: skip
+        return scores, texts
 
-def _judge(given, tokenizer):
-    path = given.work / "judge.safetensors"
-    if not path.exists():
-        known = labelled(given.reviews, range(4, 8), tokenizer)
-        fit_attribute(examples([ids for ids, _ in known], WIDTH), [label for _, label in known]).save(path)
-    return cg.Attribute.load(path)
-
-
-def _prompts(table, tokenizer, of_part, size):
-    csv.field_size_limit(10**9)
-    with table.open(encoding="utf-8", newline="") as file:
-        texts = [row["text"] for row in csv.DictReader(file) if part(row["text"]) == of_part]
-    texts = sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())[:size]
-    return [tokenizer(text.replace("<br />", " ")[:200], add_special_tokens=False)["input_ids"][:8] for text in texts]
-
-
-@torch.inference_mode()
-def _sampled(given, model, tokenizer, prompts, name, steer):
-    """(ids, -log p under the model) of a text for each prompt; what is there is not sampled again."""
-    path = given.work / f"{name.replace(' ', '_')}.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    with path.open("a") as file:
-        for first in range(len(rows), len(prompts), 32):
-            some = prompts[first : first + 32]
-            torch.manual_seed(first)
-            longest = max(map(len, some))
-            ids = torch.tensor([[0] * (longest - len(one)) + one for one in some])
-            mask = torch.tensor([[0] * (longest - len(one)) + [1] * len(one) for one in some])
-            processors = [cg.ControlProcessor(None, tokenizer, steer=steer)] if steer else []
-            out = model.generate(
-                ids, attention_mask=mask, do_sample=True, top_k=0, max_new_tokens=NEW, logits_processor=processors
-            )
-            seen = torch.cat([mask, torch.ones_like(out[:, longest:])], 1)
-            places = (seen.cumsum(1) - 1).clamp(min=0)
-            logs = model(out, attention_mask=seen, position_ids=places).logits[:, longest - 1 : -1].float()
-            logs = logs.log_softmax(2).gather(2, out[:, longest:, None])[..., 0]
-            for text, nats in zip(out[:, longest:].tolist(), (-logs).tolist(), strict=True):
-                length = next((i for i, token in enumerate(text) if token in (0, 2)), len(text))
-                rows.append([text[:length], sum(nats[:length])])
-                file.write(json.dumps(rows[-1]) + "\n")
-            file.flush()
-    return rows
-
-
-def _counts(texts):
-    return torch.from_numpy(examples(texts, WIDTH).counts.toarray())
-
-
-def _bars(curves, strengths):
-    """The strength of each rival that on tuning prompts comes nearest to the perplexity of look-ahead."""
-    loss = {key: value[1].mean() for key, value in curves.items()}
-    best = max(strengths, key=lambda a: curves["tune", "look-ahead", a][0].mean())
-    mine = curves["test", "look-ahead", best][0]
-    bars = {}
-    for rival in ("no look-ahead", "token bias", "none"):
-        near = [0.0] if rival == "none" else strengths
-        a = min(near, key=lambda a: abs(loss["tune", rival, a] - loss["tune", "look-ahead", best]))
-        apart = mine - curves["test", rival, a][0]
-        rng = np.random.default_rng(0)
-        draws = [apart[rng.integers(len(apart), size=len(apart))].mean() for _ in range(1000)]
-        low, high = np.quantile(draws, [0.025, 0.975])
-        ratio = np.exp(loss["test", rival, a] - loss["test", "look-ahead", best])
-        print(f"look-ahead a={best} over {rival} a={a}: {apart.mean():.3f} [{low:.3f}, {high:.3f}], ppl x {ratio:.2f}")
-        bars[f"lower bound of TRACE's gain over {rival}"] = at_least(float(low), 0.0)
+    tuning = steered.beginnings(given.reviews, tokenizer, 8, 32 if given.quick else 128)
+    most = point("tune", "none", 0.0, tuning)[1].perplexity
+    tuned = {a: point("tune", "look-ahead", a, tuning) for a in strengths}
+    fair = {a: scores.mean() for a, (scores, texts) in tuned.items() if texts.perplexity <= most}
+    best = max(fair, key=fair.get) if fair else min(strengths)
+    prompts = steered.beginnings(given.reviews, tokenizer, 9, 64 if given.quick else given.prompts)
+    for size in range(128, len(prompts) + 128, 128):
+        some = prompts[:size]
+        mine, none = point("test", "look-ahead", best, some), point("test", "none", 0.0, some)
+        curves = {"none": [none]}
+        for rival in ("no look-ahead", "token bias"):
+            curves[rival] = [none, *(point("test", rival, a, some) for a in strengths)]
+        curves["look-ahead with ends"] = [none, point("test", "look-ahead with ends", best, some)]
+        bars = _gains(mine, curves, best)
     return bars
 
 
-SECTIONS = {"exact": exact, "speed": speed, "em": em, "sentiment": sentiment}
+def _gains(mine, curves, a):
+    bars = {}
+    for rival, curve in curves.items():
+        mean, low, high = steered.gain(mine, curve)
+        print(f"look-ahead a={a:g} over {rival} at its perplexity: {mean:.3f} [{low:.3f}, {high:.3f}]", flush=True)
+        bars[f"lower bound of TRACE's gain over {rival}, {len(mine[0])} prompts"] = at_least(low, 0.0)
+    return bars
+
+
+# formats
+
+
+def deco_g(given):
+    """Distance from rejection sampling, and a labelled task."""
+    if given.reviews is None or given.work is None:
+        print("deco_g: give --reviews and --work")
+        return {"Deco-G beside rejection sampling, and on a labelled task": None}
+    given.work.mkdir(parents=True, exist_ok=True)
+    model, tokenizer = models.load(None, dtype="bfloat16")
+    far = {name: statistics.mean(each) for name, each in formats.distances(given, model.eval(), tokenizer).items()}
+    table = formats.verdicts(formats.labels(given, model, tokenizer))
+    print({name: round(value, 3) for name, value in far.items()})
+    for name, (right, met, seconds) in table.items():
+        print(f"{name}: right {right:.3f}, with a verdict {met:.3f}, {seconds:.2f} s a text")
+    return {
+        "KL of Deco-G / of the mask alone, to rejection sampling": at_most(far["KL Deco-G"] / far["KL mask only"], 1.0),
+        "TV of Deco-G / of the mask alone, to rejection sampling": at_most(far["TV Deco-G"] / far["TV mask only"], 1.0),
+        "Deco-G on a labelled task: compliance": at_least(table["Deco-G"][1], 1.0),
+    }
+
+
+SECTIONS = {"exact": exact, "speed": speed, "em": em, "sentiment": sentiment, "deco_g": deco_g}
 
 
 def main():
@@ -267,8 +238,9 @@ def main():
     parser.add_argument("--only", default=",".join(SECTIONS))
     parser.add_argument("--work", type=Path)
     parser.add_argument("--reviews", type=Path)
+    parser.add_argument("--prompts", type=int, default=1024, help="of the test of sentiment")
     given = parser.parse_args()
-    bars = {"Deco-G on a labelled task, and against rejection sampling": None}
+    bars = {}
     for name in given.only.split(","):
         bars |= SECTIONS[name](given)
     for name, bar in bars.items():

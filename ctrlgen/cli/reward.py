@@ -32,6 +32,9 @@ def fit(
         str | None, typer.Option(metavar="FOLDER|ID", help="Its first layers are copied; default: SmolLM2-135M.")
     ] = None,
     layers: Annotated[int, typer.Option(min=1, help="How many of them.")] = 4,
+    tuned: Annotated[
+        int | None, typer.Option(min=0, help="How many of the last layers learn, beside the head; default: all.")
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Times through the texts.")] = 1,
     batch: Annotated[int, typer.Option(min=1, help="Texts a step.")] = 16,
     rate: Annotated[float, typer.Option(min=0.0, help="Of AdamW.")] = 1e-4,
@@ -52,6 +55,7 @@ def fit(
         [tokenizer(text)["input_ids"] for text, _ in rows],
         [label for _, label in rows],
         layers=layers,
+        tuned=tuned,
         epochs=epochs,
         batch=batch,
         rate=rate,

@@ -10,7 +10,7 @@ from ctrlgen.errors import InputError
 from ctrlgen.hmm import guided
 from ctrlgen.hmm.attribute import Wanted
 from ctrlgen.hmm.guided import TOP, Followed, Guided
-from ctrlgen.hmm.horizon import Finite, Stationary, Window
+from ctrlgen.hmm.horizon import Finite, Stationary, UntilEnd, Window
 from ctrlgen.hmm.lifted import anything
 from ctrlgen.hmm.model import HMM
 from ctrlgen.steering.sourced import number
@@ -43,6 +43,8 @@ class Trace(Guided):
         horizon: how much is to come: see ``ctrlgen.hmm.horizon``. By default the next 20 tokens, always.
         top: how many of the likeliest tokens are looked at one by one; the others have the average of all. None looks
             at all.
+        endless: look ahead as if end tokens ended nothing. A factorised attribute speaks against tokens only, so the
+            less there is of a text the better it looks, and large ``a`` make texts short; this takes that away.
 
     Raises:
         InputError: arguments that do not fit together; a logistic attribute without a length or a reach.
@@ -60,6 +62,7 @@ class Trace(Guided):
         tokens: int | None = None,
         horizon: Horizon | None = None,
         top: int | None = TOP,
+        endless: bool = False,
     ) -> None:
         if not isinstance(hmm, HMM) or not isinstance(attribute, Wanted):
             raise InputError(f"Trace({hmm!r}, {attribute!r}): expected an HMM and an Attribute")
@@ -70,7 +73,9 @@ class Trace(Guided):
                 f"form is {form!r}; expected 'power' or, but for the stationary horizon, which knows no probabilities, "
                 "'logit'"
             )
-        super().__init__(hmm, top)
+        if endless and isinstance(horizon, UntilEnd):
+            raise InputError("endless=True takes texts for going on: give a length or a window, not UntilEnd")
+        super().__init__(HMM(hmm.start, hmm.transition, hmm.emission, (), hmm.card) if endless else hmm, top)
         self.attribute, self.form = attribute, form
         self.a = number("a", a, least=0)
         if horizon is None:

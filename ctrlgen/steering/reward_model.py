@@ -99,9 +99,7 @@ def cut_off(model: Any, layers: int) -> Any:
         InputError: it has not so many, or keeps them in an unknown place.
     """
     base = model.base_model
-    name = next((one for one in ("layers", "h") if isinstance(getattr(base, one, None), torch.nn.ModuleList)), None)
-    if name is None:
-        raise InputError("the layers of this model are not found; expected a list of them as .layers or .h")
+    name = _place(base)
     if not isinstance(layers, int) or not 1 <= layers <= len(getattr(base, name)):
         raise InputError(f"layers is {layers!r}; expected a number from 1 to {len(getattr(base, name))}")
     whole = getattr(base, name)
@@ -116,12 +114,29 @@ def cut_off(model: Any, layers: int) -> Any:
     return copied
 
 
+def _place(base: Any) -> str:
+    """Where a model keeps its layers."""
+    for name in ("layers", "h"):
+        if isinstance(getattr(base, name, None), torch.nn.ModuleList):
+            return name
+    raise InputError("the layers of this model are not found; expected a list of them as .layers or .h")
+
+
+def _freeze(backbone: Any, layers: int) -> None:
+    """Only what follows the first ``layers`` learns."""
+    places = getattr(backbone, _place(backbone))
+    backbone.requires_grad_(False)
+    for layer in places[layers:]:
+        layer.requires_grad_(True)
+
+
 def fit_reward(
     model: Any,
     texts: Sequence[Sequence[int]],
     labels: Sequence[Sequence[float]],
     *,
     layers: int = 4,
+    tuned: int | None = None,
     epochs: int = 1,
     batch: int = 16,
     rate: float = 1e-4,
@@ -138,6 +153,8 @@ def fit_reward(
         texts: ids of each.
         labels: D numbers for each, from 0 to 1 for RAD.
         layers: of the reward model.
+        tuned: how many of the last ones learn, beside the head; the others stay as the model has them, which costs a
+            third as much. None: all of them, and the embeddings.
         epochs: times through the data.
         batch: texts a step.
         rate: of AdamW, with betas .9 and .95 and a weight decay of .01, falling linearly to 0.
@@ -151,13 +168,18 @@ def fit_reward(
     outputs = _check_data(texts, labels)
     for name, value in (("epochs", epochs), ("batch", batch)):
         whole(name, value)
-    card = {"layers": layers, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed, "texts": len(texts)}
+    if tuned is not None and (not isinstance(tuned, int) or isinstance(tuned, bool) or not 0 <= tuned <= layers):
+        raise InputError(f"tuned is {tuned!r}; expected a number of layers from 0 to {layers}, or None")
+    card = {"layers": layers, "tuned": tuned, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
     backbone = cut_off(model, layers).float()
+    if tuned is not None:
+        _freeze(backbone, layers - tuned)
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
-        scorer = Scorer(backbone, outputs, card).to(model.device).train()
+        scorer = Scorer(backbone, outputs, card | {"texts": len(texts)}).to(model.device).train()
     generator = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.AdamW(scorer.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
+    learning = [one for one in scorer.parameters() if one.requires_grad]
+    optimiser = torch.optim.AdamW(learning, lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
     starts = range(0, len(texts), batch)
     total, step = epochs * len(starts), 0
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: 1 - done / total)
@@ -173,7 +195,7 @@ def fit_reward(
             if on_step is not None:
                 on_step(step, total, float(loss.detach()))
             step += 1
-    return scorer.eval()
+    return scorer.requires_grad_(True).eval()
 
 
 def cumulative_loss(scorer: Scorer, texts: Sequence[Sequence[int]], labels: Sequence[Sequence[float]]) -> torch.Tensor:

@@ -9,7 +9,7 @@ from transformers import LogitsProcessor
 
 import ctrlgen as cg
 from ctrlgen.errors import ComplexityError, InputError, ModelError
-from ctrlgen.hmm import Geometric, Stationary, UntilEnd, Window
+from ctrlgen.hmm import HMM, Geometric, Stationary, UntilEnd, Window
 from ctrlgen.hmm.attribute import sines_for
 from ctrlgen.steering.protocol import Moment, Prompts, Steerer
 from ctrlgen.testing import Enumerated, ToyLM, toy_vocabulary
@@ -101,6 +101,16 @@ def test_horizons(hmm):
         found = deltas(cg.Trace(hmm, attribute, horizon=horizon), (0,), (1,), 4)
         assert found.isfinite().all()
     agree(found, far)  # hardly ever stops but by an end token
+
+
+def test_endless_futures_go_on_past_an_end_token(hmm):
+    w = np.float32([-0.1, -1.0, -0.4, -0.3])
+    steerer = cg.Trace(hmm, cg.Attribute.factorised(w), a=2.0, tokens=5, endless=True)
+    going_on = HMM(hmm.start, hmm.transition, hmm.emission)
+    agree(deltas(steerer, (0, 2), (1,), 4), reference(going_on, (0, 2), (1,), 3, product_of(w.astype(float)), 2.0))
+    ended = cg.Trace(hmm, cg.Attribute.factorised(w), a=2.0, tokens=5)
+    gained = [deltas(one, (0, 2), (1,), 4).log_softmax(0)[EOS] for one in (steerer, ended)]
+    assert gained[0] < gained[1]  # ending spares what would have been said
 
 
 def test_a_text_that_must_end_may_only_end_at_last(hmm):
@@ -255,6 +265,8 @@ def test_is_a_steerer(hmm):
 
 
 def test_refuses(hmm):
+    with pytest.raises(InputError, match="UntilEnd"):
+        cg.Trace(hmm, cg.Attribute.factorised(np.zeros(4)), horizon=UntilEnd(), endless=True)
     factorised, logistic = cases()["factorised"][0], cases()["logistic"][0]
     with pytest.raises(InputError, match="needs to know how far"):
         cg.Trace(hmm, logistic)
