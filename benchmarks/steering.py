@@ -159,7 +159,13 @@ def sentiment() -> dict[str, object]:
     train += [(f.format(w), 0.0) for f in FRAMES for w in BAD[:SEEN]]
     begun = time.perf_counter()
     scorer = fit_reward(
-        model, [tokenizer(t)["input_ids"] for t, _ in train], [[y] for _, y in train], layers=4, epochs=3, rate=2e-4
+        model,
+        [tokenizer(t)["input_ids"] for t, _ in train],
+        [[y] for _, y in train],
+        layers=16,
+        tuned=4,
+        epochs=6,
+        rate=2e-4,
     )
     seconds = time.perf_counter() - begun
     held = [(f.format(w), 1.0) for f in FRAMES for w in GOOD[SEEN:]] + [

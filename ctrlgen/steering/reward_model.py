@@ -122,11 +122,12 @@ def _place(base: Any) -> str:
     raise InputError("the layers of this model are not found; expected a list of them as .layers or .h")
 
 
-def _freeze(backbone: Any, layers: int) -> None:
-    """Only what follows the first ``layers`` learns."""
-    places = getattr(backbone, _place(backbone))
+def _freeze(backbone: Any, layers: int, tuned: int) -> None:
+    """Only the last ``tuned`` layers learn."""
+    if not isinstance(tuned, int) or isinstance(tuned, bool) or not 0 <= tuned <= layers:
+        raise InputError(f"tuned is {tuned!r}; expected a number of layers from 0 to {layers}, or None")
     backbone.requires_grad_(False)
-    for layer in places[layers:]:
+    for layer in getattr(backbone, _place(backbone))[layers - tuned :]:
         layer.requires_grad_(True)
 
 
@@ -168,12 +169,10 @@ def fit_reward(
     outputs = _check_data(texts, labels)
     for name, value in (("epochs", epochs), ("batch", batch)):
         whole(name, value)
-    if tuned is not None and (not isinstance(tuned, int) or isinstance(tuned, bool) or not 0 <= tuned <= layers):
-        raise InputError(f"tuned is {tuned!r}; expected a number of layers from 0 to {layers}, or None")
     card = {"layers": layers, "tuned": tuned, "epochs": epochs, "batch": batch, "rate": rate, "seed": seed}
     backbone = cut_off(model, layers).float()
     if tuned is not None:
-        _freeze(backbone, layers - tuned)
+        _freeze(backbone, layers, tuned)
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
         scorer = Scorer(backbone, outputs, card | {"texts": len(texts)}).to(model.device).train()

@@ -226,6 +226,20 @@ def test_the_cumulative_loss():
     assert float(cumulative_loss(model, texts, labels).detach()) == pytest.approx(sum(each) / 2, abs=1e-5)
 
 
+def test_only_the_last_layers_learn():
+    base, texts = tiny("llama"), [[3, 4], [5, 6, 7]]
+    made = fit_reward(base, texts, [[1.0], [0.0]], layers=2, tuned=1, epochs=2, rate=1e-2)
+    old, new = base.model.layers, made.backbone.layers
+    kept = zip([*base.get_input_embeddings().parameters(), *old[0].parameters()],
+               [*made.get_input_embeddings().parameters(), *new[0].parameters()], strict=True)  # fmt: skip
+    assert all(torch.equal(one, two) for one, two in kept)
+    assert not torch.equal(old[1].mlp.up_proj.weight, new[1].mlp.up_proj.weight)
+    assert all(one.requires_grad for one in made.parameters())
+    for wrong in (-1, 3, 1.0, True):
+        with pytest.raises(InputError, match="tuned"):
+            fit_reward(base, texts, [[1.0], [0.0]], layers=2, tuned=wrong)
+
+
 def test_learning_saving_loading(tmp_path):
     """Texts are good if they hold a 3; after learning, values say so."""
     generator = torch.Generator().manual_seed(0)
