@@ -17,9 +17,9 @@ LAYOUT = Layout(
     LEXICON_ARRAYS,
     (
         *((5, np.int64, 192), (3, np.int64, 192)),  # nodes, edges
-        *((7, np.int64, 256), (0, np.int64, 256), (0, np.int64, 4)),  # frames, their buckets, sizes
-        *((4, np.int64, 128), (0, np.int64, 128)),  # pairs, their buckets
-        *((0, np.int64, 512), (0, np.int64, 32)),  # records, their buckets
+        *((7, np.int64, 512), (0, np.int64, 512), (0, np.int64, 4)),  # frames, their buckets, sizes
+        *((4, np.int64, 256), (0, np.int64, 256)),  # pairs, their buckets
+        *((0, np.int64, 1024), (0, np.int64, 64)),  # records, their buckets
         *((17, np.int64, 4), (5, np.int64, 64), (2, np.int64, 64), (4, np.int64, 64)),  # objects, slots, ways, names
         *((2, np.int64, 8), (5, np.int64, 8), (0, np.int64, 32), (0, np.uint8, 768)),  # classes, arrays, items, letters
         *((6, np.int32, 1), (2, np.int32, 1)),  # spans and their edges

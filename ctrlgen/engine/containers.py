@@ -138,26 +138,15 @@ class Containers:
         Raises:
             ComplexityError: it limits the number of members and wants more of them than can be told apart.
         """
-        objects, slots, ways, names, classes, _, items, letters = self._tables
+        objects, slots, _, names, classes, _, items, _ = self._tables
         others = members.others.classes if members.others is not None else ()
         cover = self._cover(members, others, finite)
         most = -1 if members.most is None else members.most
-        first_slot, first_class, first_name = slots.n, classes.n, names.n
-        implying = any(slot.implies for slot in members.slots)
-        for slot in members.slots:
-            at, implied = self._add_ways(slot.ways), items.n
-            for number in slot.implies:
-                items.append(number)
-            slots.append(at, ways.n, slot.required, implied, items.n)
-        for one in others:
-            classes.append(self._add_ways(one), ways.n)
-        for number, slot in sorted(enumerate(members.slots), key=lambda pair: pair[1].name):
-            at = letters.extend_bytes(slot.name)
-            names.append(at, letters.n, number, taken[number])
-        covering = items.n
-        for fewest in cover:
-            items.append(fewest)
-        n = len(members.slots)
+        n, first_slot, first_name, first_class = len(members.slots), slots.n, names.n, classes.n
+        implying = self._add_slots(members.slots)
+        classes.extend_cells(self._add_ways(others))
+        self._add_names(members.slots, taken)
+        covering = items.extend_cells(cover)
         objects.append(
             *(first_slot, first_slot + n, first_name, first_name + n, start, first_class),
             *(members.least, most, members.wanted, members.ordered, (n + 63) // 64, after, name, covering, 0),
@@ -166,12 +155,46 @@ class Containers:
         self.name_nodes[name] = len(self.objects)
         self.objects.append(members)
 
-    def _add_ways(self, several: Sequence[Way]) -> int:
+    def _add_slots(self, several: Sequence[Slot]) -> bool:
+        """Add slots; whether one implies another."""
+        slots, items = self._tables[1], self._tables[6]
+        places = self._add_ways([slot.ways for slot in several])
+        cells: list[int] = []
+        implications: list[int] = []
+        at = items.n
+        for number, slot in enumerate(several):
+            low = at + len(implications)
+            implications += slot.implies
+            cells += (places[2 * number], places[2 * number + 1], slot.required, low, at + len(implications))
+        slots.extend_cells(cells)
+        items.extend_cells(implications)
+        return bool(implications)
+
+    def _add_ways(self, several: Sequence[Sequence[Way]]) -> list[int]:
+        """Add the ways of each, one after the other: where they begin and end, in turn."""
         ways = self._tables[2]
-        first = ways.n
-        for node, flags in several:
-            ways.append(node, flags)
-        return first
+        cells: list[int] = []
+        places: list[int] = []
+        at = ways.n
+        for some in several:
+            places.append(at)
+            at += len(some)
+            places.append(at)
+            for way in some:
+                cells += way
+        ways.extend_cells(cells)
+        return places
+
+    def _add_names(self, several: Sequence[Slot], taken: Sequence[bool]) -> None:
+        """Add the names of slots, in the order of their bytes."""
+        names, letters = self._tables[3], self._tables[7]
+        texts = sorted([(slot.name, number) for number, slot in enumerate(several)])
+        at = letters.extend_bytes(b"".join([text for text, _ in texts]))
+        cells: list[int] = []
+        for text, number in texts:
+            cells += (at, at + len(text), number, taken[number])
+            at += len(text)
+        names.extend_cells(cells)
 
     @staticmethod
     def _cover(members: Members, others: Sequence[tuple[Way, ...]], finite: bool) -> list[int]:
@@ -200,5 +223,4 @@ class Containers:
         limit = len(first) if rest is None and most is None else most
         arrays, items = self._tables[5:7]
         arrays.append(len(first), least, -1 if limit is None else limit, items.n, after)
-        for node in nodes:
-            items.append(node)
+        items.extend_cells(nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from ctypes import addressof, c_char
 from functools import cache
 from struct import Struct
@@ -153,6 +154,10 @@ class Growing:
         first = self.grow(len(text) // size)
         self._bytes[first * size : self.n * size] = text
         return first
+
+    def extend_cells(self, cells: list[int]) -> int:
+        """Append rows of int64, cell by cell; the index of the first."""
+        return self.extend_bytes(array("q", cells).tobytes()) if cells else self.n
 
     def grow(self, rows: int) -> int:
         """Append rows that the caller is going to write; the index of the first."""

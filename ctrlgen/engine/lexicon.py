@@ -83,7 +83,7 @@ class Lexicon:
         self.lock = threading.RLock()
         self._starts: dict[tuple[str, bool], int] = {}
         self._finite: dict[int, bool] = {}
-        self.beginnings: dict[str, Any] = {}  # what networks begin with, by the kind of network
+        self.beginnings: dict[Any, Any] = {}  # what networks begin with, by the kind of network
         quotes = [token.count(b'"') if token else 0 for token in vocabulary.tokens]
         self.many_quotes = np.flatnonzero(np.asarray(quotes, np.int64) >= 3)
         self._trie = Growing(self._moved, 6, np.int32, 2 * len(trie.nodes))

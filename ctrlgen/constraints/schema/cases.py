@@ -181,7 +181,7 @@ class CaseTable:
         found: Cases
         if len(facts) == 1 and len(types) == 1:
             (name,) = types
-            found = _ALONE[name]
+            found = ALONE[name]
         else:
             cases: Sequence[Case | None] = [self.typed(name, facts) for name in _KINDS if name in types]
             if "integer" in types:
@@ -196,7 +196,7 @@ class CaseTable:
         """The case of one type."""
         about = _ABOUT.get(name)
         if about is None or facts.keys().isdisjoint(about):
-            return _ALONE[name][0]
+            return ALONE[name][0]
         if name == "number":
             return number(facts, whole=None)
         return string(facts) if name == "string" else array(facts) if name == "array" else object_(facts)
@@ -240,7 +240,8 @@ class CaseTable:
         return self.synthetic({"const": Listed.of([value])}, pointer)
 
 
-_ALONE: dict[str, Cases] = {**{name: (ANY[i],) for i, name in enumerate(_KINDS)}, "integer": (Number(True),)}
+ALONE: dict[str, Cases] = {**{name: (ANY[i],) for i, name in enumerate(_KINDS)}, "integer": (Number(True),)}
+"""The case of each type of which nothing more is said."""
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ctrlgen.automaton import Automaton
-from ctrlgen.constraints.schema.plans import ArrayPlan, Lexeme, ObjectPlan, Quoted, Texts
+from ctrlgen.constraints.schema.plans import SCALARS, ArrayPlan, Lexeme, ObjectPlan, Quoted, Texts
 from ctrlgen.constraints.schema.quotes import copy_of
 from ctrlgen.engine.containers import Between, Members, Others, Slot
 from ctrlgen.engine.network import END, ITEM, NAME, RETURN
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Whitespace = Literal["compact", "line", "pretty"]
 KeyOrder = Literal["declared", "any"]
 MAX_BLANKS = 20
+MAX_BEGINNINGS = 16
 EAGER = 1
 """Nodes built at once; the others when a text first meets them."""
 
@@ -54,10 +55,34 @@ class _Builder:
     ) -> None:
         self.network, self.language, self.ordered = network, language, key_order == "declared"
         self.ensure_ascii = ensure_ascii
-        self.blanks = Blanks(network, whitespace)
         self._values: dict[Goal, int] = {}
         self._members: dict[Goal, int] = {}
         self._containers: dict[ArrayPlan | ObjectPlan, int] = {}
+        self.blanks = Blanks(network, whitespace)
+        self._ready = self._begun()
+
+    def _begun(self) -> dict[str, int]:
+        """Build what most schemas need: nodes between members and items, and the members of each scalar type.
+
+        It is built once for a lexicon, and other networks begin with it.
+        """
+        network, blanks = self.network, self.blanks
+        beginnings, fresh = network.lexicon.beginnings, network.fresh
+        key = blanks.whitespace, *self.language.spelling
+        if fresh and key in beginnings:
+            beginning, blanks.between, ready = beginnings[key]
+            network.begin_with(beginning)
+            return ready  # type: ignore[no-any-return]
+        blanks.build()
+        # where bytes are missing, what is not needed must not count as what cannot be read
+        ready = {name: blanks.colon(self._type(name)) for name in SCALARS} if network.lexicon.all_bytes else {}
+        if fresh and len(beginnings) < MAX_BEGINNINGS:
+            beginnings[key] = network.beginning(), blanks.between, ready
+        return ready
+
+    def _type(self, name: str) -> int:
+        """Reads any value of a scalar type, up to END."""
+        return self._union(self.language.of_type(name))
 
     def value(self, goal: Goal) -> int:
         """Reads a value that meets ``goal``, up to END."""
@@ -69,6 +94,8 @@ class _Builder:
     def member(self, goal: Goal) -> int:
         """Reads the colon and a value that meets ``goal``, up to END; built when a text first meets it."""
         node = self._members.get(goal)
+        if node is None and self._ready and (name := self.language.bare_type(goal)) is not None:
+            node = self._members[goal] = self._ready[name]
         if node is None:
             cost = self.language.shortest(goal) + 1
             node = self._members[goal] = self.network.lazy(lambda: self.blanks.colon(self.value(goal)), cost)
@@ -172,16 +199,27 @@ class Blanks:
     def __init__(self, network: Network, whitespace: Whitespace) -> None:
         self.network, self.whitespace = network, whitespace
         self._after = {"compact": (b"",), "line": (b"", b" "), "pretty": (b"",)}[whitespace]
-        beginnings, fresh = network.lexicon.beginnings, network.fresh
-        if fresh and whitespace in beginnings:
-            beginning, self.members, self.strings, self.items = beginnings[whitespace]
-            network.begin_with(beginning)
-            return
-        name = network.literal(b'"', NAME)
-        self.members, self.strings = self._between(b"}", name), self._between(b"]", name)
-        self.items = self._between(b"]", ITEM)
-        if fresh:
-            beginnings[whitespace] = network.beginning(), self.members, self.strings, self.items
+        self.between: tuple[Between, Between, Between]
+
+    def build(self) -> None:
+        """Build what stands between members, strings that never come twice, and items."""
+        name = self.network.literal(b'"', NAME)
+        self.between = self._between(b"}", name), self._between(b"]", name), self._between(b"]", ITEM)
+
+    @property
+    def members(self) -> Between:
+        """Between members of an object."""
+        return self.between[0]
+
+    @property
+    def strings(self) -> Between:
+        """Between strings that never come twice."""
+        return self.between[1]
+
+    @property
+    def items(self) -> Between:
+        """Between items of an array."""
+        return self.between[2]
 
     def _between(self, bracket: bytes, more: int) -> Between:
         close = self.network.literal(bracket, RETURN)

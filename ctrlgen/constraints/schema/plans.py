@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ctrlgen.constraints.schema.cases import ALONE
 from ctrlgen.constraints.schema.costs import Costs
 from ctrlgen.constraints.schema.demanded import told_out
 from ctrlgen.constraints.schema.distinct import DistinctStrings
@@ -20,7 +21,7 @@ from ctrlgen.constraints.schema.texts import String, closed
 from ctrlgen.constraints.schema.values import Array, Boolean, Case, Null, Object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ctrlgen.automaton import Automaton
     from ctrlgen.constraints.schema.facts import MemberRule
@@ -152,8 +153,9 @@ class ObjectPlan:
 Plan = Texts | Lexeme | Quoted | ArrayPlan | ObjectPlan
 
 MAX_TYPES = 256
+SCALARS = ("null", "boolean", "integer", "number", "string")
 _OF_TYPES: dict[tuple[str, int, int, bool], tuple[Plan, ...]] = {}
-"""The plans of schemas that name a type and nothing else, by the type and how it is to be written."""
+"""The plans of schemas that name a scalar type and nothing else, by the type and how it is to be written."""
 
 
 class Language:
@@ -164,6 +166,9 @@ class Language:
         max_digits: most digits of a number before the point, and after it.
         ensure_ascii: whether only ASCII is to be written.
 
+    Attributes:
+        spelling: how numbers and strings are written: ``max_digits``, zeros after the point of integers, ASCII or not.
+
     Raises:
         SchemaError: a schema refers to itself without reading anything, or a keyword cannot be enforced.
         UnsatisfiableError: no document satisfies the schema.
@@ -173,6 +178,7 @@ class Language:
     def __init__(self, reader: Reader, *, max_digits: int = 20, ensure_ascii: bool = False) -> None:
         self.reader, self.root = reader, reader.root
         self._ascii = ensure_ascii
+        self.spelling = max_digits, 0 if reader.plain_integers else 1, ensure_ascii
         self.costs = Costs(reader, max_digits, ensure_ascii)
         self._plans: dict[Goal, tuple[Plan, ...]] = {}
         self.costs.require(self.root)
@@ -188,15 +194,23 @@ class Language:
         """The ways to write a value that meets a goal; none is without a text."""
         known = self._plans.get(goal)
         if known is None:
-            name = self.costs.plain.type_alone(goal)
-            if name is None:
-                known = tuple(self._made(goal))
-            else:
-                key = name, self.costs.max_digits, self.costs.zeros, self._ascii
-                known = _OF_TYPES.get(key) or tuple(self._made(goal))
-                if len(_OF_TYPES) < MAX_TYPES:
-                    _OF_TYPES[key] = known
-            self._plans[goal] = known
+            name = self.bare_type(goal)
+            known = self._plans[goal] = tuple(self._made(goal)) if name is None else self.of_type(name)
+        return known
+
+    def bare_type(self, goal: Goal) -> str | None:
+        """The scalar type that a schema names, if it says nothing else."""
+        name = self.costs.plain.type_alone(goal)
+        return name if name in SCALARS else None
+
+    def of_type(self, name: str) -> tuple[Plan, ...]:
+        """The ways to write a value of a scalar type, kept for all languages."""
+        key = name, *self.spelling
+        known = _OF_TYPES.get(key)
+        if known is None:
+            known = tuple(self._written((ALONE[name][0],), ()))
+            if len(_OF_TYPES) < MAX_TYPES:
+                _OF_TYPES[key] = known
         return known
 
     def _made(self, goal: Goal) -> Iterable[Plan]:
@@ -204,7 +218,9 @@ class Language:
         if rule is not None:
             yield self._plain_object(goal, *rule)
             return
-        cases = self.costs.cases(goal)
+        yield from self._written(self.costs.cases(goal), goal)
+
+    def _written(self, cases: Sequence[Case], goal: Goal) -> Iterable[Plan]:
         texts = tuple([text for case in cases for text in self._listed(case)])
         if texts:
             yield Texts(tuple(dict.fromkeys(texts)))
