@@ -126,7 +126,7 @@ class Closing:
         bound = getattr(constraint, "farthest", None)
         if bound is not None:
             return int(bound(state))
-        if not hasattr(constraint, "levels") and _count(constraint.mask(state)) > FEW:
+        if not _tells(constraint, state) and _count(constraint.mask(state)) > FEW:
             return 2 * constraint.distance(state) + RISE
         return self.levels(constraint, state).most
 
@@ -191,10 +191,15 @@ def check_budget(constraints: Sequence[Constraint | None], states: Sequence[int]
                 raise BudgetError(needed=needed, given=given, row=row if len(states) > 1 else None)
 
 
+def _tells(constraint: Constraint, state: int) -> bool:
+    """Whether a constraint brings the distances after the tokens of a state itself."""
+    tells = getattr(constraint, "tells", None)
+    return hasattr(constraint, "levels") if tells is None else bool(tells(state))
+
+
 def _levels(constraint: Constraint, state: int) -> Levels:
-    find = getattr(constraint, "levels", None)
-    if find is not None:
-        found: Levels = find(state)
+    if _tells(constraint, state):
+        found: Levels = constraint.levels(state)  # type: ignore[attr-defined]
         return found
     mask = constraint.mask(state)
     if _count(mask) <= FEW or hasattr(constraint, "farthest"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ctrlgen.errors import InputError, UnsatisfiableError
 
@@ -35,6 +35,22 @@ class Part(Hashable, Protocol):
         ...
 
 
+class Last:
+    """What can only be the last part of a sequence, and is compiled apart: grammars, names."""
+
+    def compile(self, vocabulary: Vocabulary) -> Constraint:
+        """The constraint over ``vocabulary``."""
+        raise NotImplementedError
+
+    def __rrshift__(self, other: object) -> Sequence:
+        """``other``, a string that stands for itself, then this."""
+        return Sequence((_part(other), self))
+
+    def __rshift__(self, other: object) -> Sequence:
+        """Refused: nothing can follow."""
+        return Sequence((self, _part(other)))
+
+
 class Combinable:
     """The operators of specifications."""
 
@@ -50,7 +66,8 @@ class Combinable:
 
     def __rshift__(self, other: object) -> Sequence:
         """This, then ``other``: a specification, or a string that stands for itself."""
-        return Sequence((*_parts(self, Sequence), *_parts(_part(other), Sequence)))
+        last = (other,) if isinstance(other, Last) else _parts(_part(other), Sequence)
+        return Sequence((*_parts(self, Sequence), *last))
 
     def __rrshift__(self, other: object) -> Sequence:
         """``other``, a string that stands for itself, then this."""
@@ -137,10 +154,12 @@ class Text(_Compiled):
 class Sequence(_Compiled):
     """One specification after the other."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Any, ...]
 
     def __post_init__(self) -> None:
         for part in self.parts[:-1]:
+            if isinstance(part, Last):
+                raise InputError(f"{part!r} can only come last, so nothing can follow it")
             if getattr(part, "open_end", False):
                 raise InputError(
                     f"{part!r} goes on to the end of the text, so nothing can follow; say where it ends "
@@ -163,8 +182,23 @@ class Sequence(_Compiled):
 
         node = END
         for part in reversed(self.parts):
+            if isinstance(part, Last):
+                raise InputError(f"{part!r} can only come last in a sequence that stands for itself")
             node = network.call(part.build(network), node)
         return node
+
+    def compile(self, vocabulary: Vocabulary) -> Constraint:
+        """The constraint over ``vocabulary``."""
+        if not isinstance(self.parts[-1], Last):
+            return super().compile(vocabulary)
+        from ctrlgen.constraints.free import Free
+        from ctrlgen.engine.compiled import kept
+        from ctrlgen.engine.concatenated import Concatenated
+
+        first, last = Sequence(self.parts[:-1]), self.parts[-1]
+        loose = Sequence((*self.parts[:-1], Free()))
+        each = first.compile(vocabulary), loose.compile(vocabulary), last.compile(vocabulary)
+        return kept(self, vocabulary, lambda: Concatenated(*each))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ctrlgen.constraints.combined import Sequence, _Compiled, _part
+from ctrlgen.constraints.combined import Last, Sequence, _Compiled, _part
 from ctrlgen.constraints.free import Ending, EndOfText, Free, Token
 from ctrlgen.constraints.regex import Regex
 from ctrlgen.errors import InputError
@@ -63,5 +63,8 @@ def Thinking(
     if between is None:
         between = "" if isinstance(end, EndOfText) else Blanks()
     thought = Free(until=closes, max_tokens=max_tokens, keep=keep)
+    opened = (thought,) if opens is None else (_part(opens), thought)
+    if isinstance(answer, Last):
+        return Sequence((*opened, answer) if between == "" else (*opened, _part(between), answer))
     after = _part(answer) if between == "" else Sequence((_part(between), _part(answer)))
-    return Sequence((thought, after) if opens is None else (_part(opens), thought, after))
+    return Sequence((*opened, after))

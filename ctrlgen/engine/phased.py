@@ -76,6 +76,10 @@ class Phased:
         """As of the machine."""
         return self.inner.worn
 
+    def machine_state(self, state: int) -> int:
+        """The state of the machine, without the count."""
+        return state // self._size
+
     # free text
 
     def phase(self, state: int) -> Phase | None:
