@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ctrlgen.constraints.parts import Parts as Parts
     from ctrlgen.constraints.quote import Quote as Quote
     from ctrlgen.constraints.regex import Regex as Regex
+    from ctrlgen.constraints.template import Template as Template
     from ctrlgen.constraints.thinking import Thinking as Thinking
     from ctrlgen.constraints.tools.tool_calls import Call as Call
     from ctrlgen.constraints.tools.tool_calls import Calls as Calls
@@ -163,6 +164,7 @@ _HOME = {
     "Specification": "constraint",
     "SpecificationError": "errors",
     "Steerer": "steering.protocol",
+    "Template": "constraints.template",
     "Thinking": "constraints.thinking",
     "Token": "constraints.free",
     "TokenIndex": "index.token_index",

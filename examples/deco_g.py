@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctrlgen as cg
 from ctrlgen import models
 
-VERDICT = cg.Regex(r"[A-Za-z ,.']+Verdict: (good|bad)\.")
+VERDICT = cg.Template(cg.Regex("[A-Za-z ,.']+"), "Verdict: ", ["good", "bad"], ".")
 PROMPTS = ["The film begins with", "I went to see this because", "The acting was"]
 BUDGET = 40
 

@@ -78,6 +78,22 @@ def test_every_future(hmm, pattern, prompt, generated):
     agrees(found, reference(hmm, constraint, prompt, generated, 4 - len(generated)))
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        cg.Template("a", ["b", "ab"]),
+        cg.Template(cg.Template.tokens(1, 2), "b"),
+        cg.Template("a", cg.Template.tokens(0, None), "c"),
+        cg.Template(..., "ab"),
+    ],
+    ids=repr,
+)
+def test_every_future_of_a_template(hmm, template):
+    constraint = template.compile(VOCABULARY)
+    found = deltas(cg.DecoG(hmm, template, tokens=5), (2,), (1,))
+    agrees(found, reference(hmm, constraint, (2,), (1,), 3))
+
+
 def test_jointly_with_an_attribute(hmm):
     weights = np.array([-0.1, -1.5, -0.2, -0.9, -0.4])
     spec, exact = cg.Regex("(a|b)*c"), np.float32(weights).astype(float)
