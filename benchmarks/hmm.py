@@ -1,6 +1,6 @@
 """HMM control against its bars: exactness, speed, and what TRACE does to sentiment.
 
-    python benchmarks/hmm.py --json out.json [--quick] [--only exact,speed,em,sentiment,deco_g]
+    python benchmarks/hmm.py --json out.json [--quick] [--only exact,speed,em,personal,sentiment,deco_g]
                              [--work FOLDER --reviews CSV]
 
 Each bar is [value, limit, met]; None where it was not measured. The sentiment experiment samples thousands of texts: it
@@ -20,12 +20,14 @@ import time
 from pathlib import Path
 
 import formats
+import numpy as np
 import steered
 import torch
 
 import ctrlgen as cg
 from ctrlgen import models
 from ctrlgen.hmm import Window
+from ctrlgen.hmm.classifier import examples, fit_attribute
 from ctrlgen.hmm.em import count, no_counts
 from ctrlgen.hmm.emission import Dense
 from ctrlgen.steering.protocol import Moment, Prompts
@@ -124,6 +126,35 @@ def em(given):
         bars[f"EM tokens a second, H={states}, one thread, bf16"] = at_least(speed, limit)
         bars[f"MB more after {rounds} more batches, H={states}"] = at_most(grown, 64.0)
     return bars
+
+
+# personalisation
+
+
+def personal(given):
+    """76 attributes in one process, which share an HMM: the slowest fit, and the slowest switch to another one."""
+    writers, each, length = 76, 40, 32
+    rng = np.random.default_rng(0)
+    tastes = rng.dirichlet(np.full(2000, 0.02), writers) * 0.3 + np.full(2000, 0.7 / 2000)
+    texts = [rng.choice(2000, length, p=tastes[w]).tolist() for w in range(writers) for _ in range(each)]
+    known, marks = examples(texts, WIDTH), np.repeat(np.arange(writers), each)
+    hmm = cg.HMM.named("smollm2-135m")
+    prompts = Prompts(((1, 2, 3),), torch.device("cpu"))
+    fits, switches, areas = [], [], []
+    for writer in range(6 if given.quick else writers):
+        begun = time.perf_counter()
+        made = fit_attribute(known, marks == writer, kind="factorised")
+        fits.append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        cg.Trace(hmm, made, a=4.0, tokens=NEW).init(prompts)
+        switches.append(time.perf_counter() - begun)
+        areas.append(made.card["held_out_auc"])
+    print(f"fits {statistics.median(fits):.2f} s, switches {statistics.median(switches):.2f} s, "
+          f"area under the curve {statistics.mean(areas):.2f}")  # fmt: skip
+    return {
+        f"seconds, slowest fit of {len(fits)} attributes": at_most(max(fits), 5.0),
+        "seconds, slowest switch to another attribute": at_most(max(switches), 2.0),
+    }
 
 
 # sentiment
@@ -228,7 +259,7 @@ def deco_g(given):
     }
 
 
-SECTIONS = {"exact": exact, "speed": speed, "em": em, "sentiment": sentiment, "deco_g": deco_g}
+SECTIONS = {"exact": exact, "speed": speed, "em": em, "personal": personal, "sentiment": sentiment, "deco_g": deco_g}
 
 
 def main():

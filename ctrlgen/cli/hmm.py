@@ -35,6 +35,9 @@ def sample(
     prompts: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A prompt a line; without, texts from nothing.")
     ] = None,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Prompts are instructions: each as a user's message, in the chat format.")
+    ] = False,
     new_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="The most of a text.")] = 48,
     batch: Annotated[int, typer.Option(metavar="N", min=1, help="Texts at a time, which are one file.")] = 256,
     hidden_rows: Annotated[
@@ -43,7 +46,10 @@ def sample(
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Processes with different seeds share a folder.")] = 0,
     dtype: Annotated[str, typer.Option(metavar="NAME", help="Of the model: bfloat16, float32 ...")] = "bfloat16",
 ) -> None:
-    """Sample texts from a language model. A run that was cut off goes on where it stopped."""
+    """Sample texts from a language model. A run that was cut off goes on where it stopped.
+
+    For Deco-G sample answers to instructions that say nothing of a format: --chat --prompts instructions.txt.
+    """
     from ctrlgen import models
     from ctrlgen.hmm.sampling import sample as sampled
     from ctrlgen.vocabulary import Vocabulary
@@ -52,7 +58,9 @@ def sample(
     vocabulary = Vocabulary.from_tokenizer(tokenizer, model=loaded)
     begin = getattr(tokenizer, "bos_token_id", None)
     begin = min(vocabulary.eos) if begin is None else begin
-    rows = [[begin]] if prompts is None else _prompts(prompts, tokenizer)
+    if chat and prompts is None:
+        raise InputError("--chat needs instructions: give --prompts FILE, one a line")
+    rows = [[begin]] if prompts is None else _prompts(prompts, tokenizer, chat)
     sampled(
         loaded.eval(), rows, folder, tokens=tokens, new_tokens=new_tokens, batch=batch, eos=vocabulary.eos, seed=seed,
         hidden_rows=hidden_rows,
@@ -119,8 +127,14 @@ def _check_out(out: Path) -> None:
         raise InputError(f"cannot write {out}: there is no folder {out.parent}")
 
 
-def _prompts(path: Path, tokenizer: Any) -> list[list[int]]:
-    rows = [tokenizer(line)["input_ids"] for line in path.read_text(encoding="utf-8").splitlines() if line]
+def _prompts(path: Path, tokenizer: Any, chat: bool) -> list[list[int]]:
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+    if chat:
+        if not getattr(tokenizer, "chat_template", None):
+            raise InputError("the tokenizer has no chat format: leave out --chat, or take an instructed model")
+        asked = [[{"role": "user", "content": line}] for line in lines]
+        lines = [tokenizer.apply_chat_template(one, tokenize=False, add_generation_prompt=True) for one in asked]
+    rows = [tokenizer(line, add_special_tokens=not chat)["input_ids"] for line in lines]
     if not rows or not all(rows):
         raise InputError(f"{path} has no prompts; expected a text a line")
     return rows

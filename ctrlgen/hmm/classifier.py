@@ -106,6 +106,33 @@ def fit_attribute(
     return Attribute.factorised(weights.astype(np.float32), card=facts)
 
 
+def fit_each(
+    known: Examples, marks: Sequence[str], *, least: int = 2, card: Mapping[str, Any] | None = None, **more: Any
+) -> dict[str, Attribute]:
+    """An attribute for each mark, against all texts of other marks: many attributes that share texts and an HMM.
+
+    Args:
+        known: the texts.
+        marks: of each, such as who wrote it.
+        least: marks of fewer texts to learn from, or to learn against, have no attribute.
+        card: to be added to.
+        more: for ``fit_attribute``.
+
+    Raises:
+        InputError: as ``fit_attribute``, or no mark has enough texts.
+    """
+    if len(marks) != known.size:
+        raise InputError(f"{known.size} texts and {len(marks)} marks: expected one for each text")
+    held_out = more.get("held_out")
+    apart = np.arange(known.size) % 10 == 9 if held_out is None else np.asarray(held_out, bool)
+    each = np.array(list(map(str, marks)))
+    found, place, counts = np.unique(each[~apart], return_inverse=True, return_counts=True)
+    enough = [str(mark) for mark, n in zip(found, counts, strict=True) if least <= n <= len(place) - least]
+    if not enough:
+        raise InputError(f"no mark has {least} texts to learn from, and {least} of others")
+    return {mark: fit_attribute(known, each == mark, card={"mark": mark} | dict(card or {}), **more) for mark in enough}
+
+
 def area(scores: NDArray[np.float64], truth: NDArray[np.bool_]) -> float | None:
     """The probability that a text with the label has the higher score than one without, ties being halves."""
     ones, zeros = int(truth.sum()), int((~truth).sum())

@@ -3,13 +3,14 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
 from ctrlgen.errors import InputError
 from ctrlgen.hmm.attribute import Attribute
-from ctrlgen.hmm.classifier import area, examples, fit_attribute, pieces
+from ctrlgen.hmm.classifier import area, examples, fit_attribute, fit_each, pieces
 
 
 def drawn(kind, count=4000, width=6, seed=0):
@@ -111,3 +112,33 @@ def test_command(tmp_path, capsys):
     assert Attribute.load(tmp_path / "good").width == 49152
     app([*line[:-1], "maybe"], standalone_mode=False)
     assert "the label 'maybe'" in capsys.readouterr().err
+
+
+def test_an_attribute_for_each_mark():
+    texts, labels, _ = drawn("logistic", 200)
+    known = examples(texts, 6)
+    marks = ["yes" if label else "no" for label in labels]
+    marks[0] = "once"
+    made = fit_each(known, marks, kind="factorised")
+    assert sorted(made) == ["no", "yes"]
+    alone = fit_attribute(known, np.array(marks) == "yes", kind="factorised")
+    assert torch.equal(made["yes"].weights, alone.weights) and made["yes"].card["mark"] == "yes"
+    with pytest.raises(InputError, match="200 texts and 3 marks"):
+        fit_each(known, marks[:3])
+    with pytest.raises(InputError, match="no mark has 300 texts"):
+        fit_each(known, marks, least=300)
+
+
+@pytest.mark.model
+def test_command_for_each_label(tmp_path, capsys):
+    from ctrlgen import models
+    from ctrlgen.cli import app
+
+    models.default_model(fetch=False)
+    rows = [(f"the {word} {word} film", word) for word in ("good", "bad", "odd") for _ in range(30)]
+    (tmp_path / "data.csv").write_text("text,who\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    line = ["hmm", "attribute", "each", str(tmp_path / "data.csv"), "--out", str(tmp_path / "all"), "--label", "who"]
+    app([*line, "--least", "5"], standalone_mode=False)
+    facts = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+    assert {one["label"] for one in facts} == {"good", "bad", "odd"}
+    assert all(Attribute.load(tmp_path / "all" / one["file"]).card["mark"] == one["label"] for one in facts)

@@ -92,3 +92,20 @@ def test_damage_is_noticed(model, tmp_path):
         read_shard(path)
     with pytest.raises(InputError, match="no shards"):
         shard_paths(tmp_path / "none")
+
+
+@pytest.mark.model
+def test_instructions_are_put_into_the_chat_format(tmp_path):
+    from ctrlgen import models
+    from ctrlgen.cli.hmm import _prompts
+
+    _, tokenizer = models.load(None)
+    (tmp_path / "asked").write_text("Name a colour.\n\nWhy?\n")
+    plain, chat = (_prompts(tmp_path / "asked", tokenizer, one) for one in (False, True))
+    assert len(plain) == len(chat) == 2
+    text = tokenizer.decode(chat[0])
+    assert "user\nName a colour." in text and text.endswith("<|im_start|>assistant\n")
+    assert chat[0].count(tokenizer.convert_tokens_to_ids("<|im_start|>")) == text.count("<|im_start|>")
+    tokenizer.chat_template = None
+    with pytest.raises(InputError, match="no chat format"):
+        _prompts(tmp_path / "asked", tokenizer, True)
