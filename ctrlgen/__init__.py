@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ctrlgen.errors import InputError as InputError
     from ctrlgen.errors import ModelError as ModelError
     from ctrlgen.errors import RegexError as RegexError
+    from ctrlgen.errors import RequestError as RequestError
     from ctrlgen.errors import SchemaError as SchemaError
     from ctrlgen.errors import SpecificationError as SpecificationError
     from ctrlgen.errors import UnsatisfiableError as UnsatisfiableError
@@ -154,6 +155,7 @@ _HOME = {
     "RMOD": "steering.maximin",
     "Regex": "constraints.regex",
     "RegexError": "errors",
+    "RequestError": "errors",
     "Result": "flows.generate",
     "RewardFunction": "steering.rewards",
     "RewardModel": "steering.rewards",

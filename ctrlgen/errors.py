@@ -4,7 +4,8 @@ CtrlgenError
 ├── SpecificationError      what the user wrote cannot be enforced
 │   ├── SchemaError         a JSON Schema: pointer, keyword, rewrite
 │   ├── RegexError          a regular expression: position, caret
-│   └── GrammarError        a grammar: line, column, caret
+│   ├── GrammarError        a grammar: line, column, caret
+│   └── RequestError        what a request to a server asks for: JSON pointer
 ├── VocabularyError         a tokenizer whose ids cannot be turned into bytes
 ├── UnsatisfiableError      no string (of this vocabulary) satisfies the constraint
 ├── ComplexityError         a limit on states, memory, depth or time was reached
@@ -69,6 +70,19 @@ class GrammarError(SpecificationError):
         lines = text.splitlines() or [""]
         shown = lines[min(line, len(lines)) - 1]
         super().__init__(f"line {line}, column {column}: {message}\n{caret(shown, column - 1)}")
+
+
+class RequestError(SpecificationError):
+    """What a request to a server asks for cannot be done.
+
+    Args:
+        message: what is wrong, and what was expected.
+        pointer: JSON pointer to the place, "" for the whole; shown as "#...".
+    """
+
+    def __init__(self, message: str, *, pointer: str = "") -> None:
+        self.pointer = pointer
+        super().__init__(f"#{pointer}: {message}")
 
 
 class VocabularyError(CtrlgenError):

@@ -43,7 +43,7 @@ TRANSFORMERS = (
 
 HEAVY = (
     *("*_kernel", "engine.*kernel*", "engine.masks*", "steering*", "hmm*"),
-    *("callers", "leaving", "processor", "flows*", "testing*"),
+    *("callers", "leaving", "processor", "flows*", "serving.batch", "serving.slots", "testing*"),
 )
 """Modules that may import torch, transformers and numba at the top level; elsewhere inside functions."""
 
