@@ -206,7 +206,7 @@ def measure(
         "list read here, seconds": round(first, 3),
         "names": len(guard.names),
     }
-    new = 24 if quick else 40
+    new = 20 if quick else 40
     if results:
         results.mkdir(parents=True, exist_ok=True)
     for kind, judged in (("SmolLM2", model), ("random model", at_random(model))):
@@ -214,7 +214,7 @@ def measure(
             kept = results / f"{kind}-{name}.jsonl" if results else None
             total, texts, bad = off_list(generations(judged, tokenizer, one, count, new, kept), guard.names)
             figures[f"{kind}, {name}"] = {"names": total, "off the list": len(bad), "texts with one": texts}
-    figures["plain texts"] = untouched(model, tokenizer, guard, PLAIN[: 6 if quick else None], 16 if quick else 48)
+    figures["plain texts"] = untouched(model, tokenizer, guard, PLAIN[: 4 if quick else None], 12 if quick else 48)
     for size in (1, 8):
         share, step = overhead(model, tokenizer, guard, size, steps)
         figures[f"added time, batch {size}"] = {"share": round(share, 4), "step, ms": round(step, 1)}
@@ -244,7 +244,7 @@ def guard_part(model: Any, tokenizer: Any, options: Any) -> tuple[dict[str, Any]
         print("\nguard: skipped, since --names says not what packages there are")
         return {}, {}
     results = options.results / "guard" if options.results else None
-    count, steps = (12, 24) if options.quick else (2000, 200)
+    count, steps = (6, 12) if options.quick else (2000, 200)
     print(f"\nPackage guard, {count} texts of each kind")
     figures, bars = measure(options.names, count, results, quick=options.quick, steps=steps)
     show(figures)
