@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctrlgen.closing import check_budget
-from ctrlgen.errors import InputError, RequestError
+from ctrlgen.errors import BudgetError, InputError, RequestError
 from ctrlgen.serving.compiling import Compiler
 from ctrlgen.serving.registry import Registry
 from ctrlgen.serving.specification import read_request
@@ -17,6 +17,7 @@ from ctrlgen.warming import run_every_kernel
 if TYPE_CHECKING:
     import torch
 
+    from ctrlgen.constraint import Constraint
     from ctrlgen.vocabulary import Vocabulary
 
 ARGUMENT = "ctrlgen"
@@ -94,7 +95,7 @@ class Admission:
             constraint = compiled.constraint
             bound = constraint is not None
             if constraint is not None and compiled.in_time and sampling_params.max_tokens is not None:
-                check_budget([constraint], [constraint.start], sampling_params.max_tokens)
+                _check_budget(constraint, sampling_params.max_tokens)
         if bound:
             self._refuse_clashes(sampling_params)
 
@@ -117,6 +118,13 @@ class Admission:
             raise RequestError(
                 f"stop_token_ids={stops!r} does not go with a constraint: only end tokens may stop it, {list(ends)}"
             )
+
+
+def _check_budget(constraint: Constraint, most: int) -> None:
+    try:
+        check_budget([constraint], [constraint.start], most)
+    except BudgetError as error:
+        raise BudgetError(needed=error.needed, given=error.given, option="max_tokens") from None
 
 
 def _vocabulary(model: str) -> Vocabulary:
