@@ -1,6 +1,6 @@
 """HMM control against its bars: exactness, speed, and what TRACE does to sentiment.
 
-    python benchmarks/hmm.py --json out.json [--quick] [--only exact,speed,em,personal,sentiment,deco_g]
+    python benchmarks/hmm.py [--json] [--quick] [--only exact,speed,em,personal,sentiment,deco_g]
                              [--work FOLDER --reviews CSV]
 
 Each bar is [value, limit, met]; None where it was not measured. The sentiment experiment samples thousands of texts: it
@@ -265,7 +265,7 @@ SECTIONS = {"exact": exact, "speed": speed, "em": em, "personal": personal, "sen
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", action="store_true", help="figures and bars as JSON in the last line")
     parser.add_argument("--only", default=",".join(SECTIONS))
     parser.add_argument("--work", type=Path)
     parser.add_argument("--reviews", type=Path)
@@ -276,8 +276,8 @@ def main():
         bars |= SECTIONS[name](given)
     for name, bar in bars.items():
         print(f"{name}: {bar}")
-    if given.json is not None:
-        given.json.write_text(json.dumps(bars, indent=2) + "\n")
+    if given.json:
+        print(json.dumps({"bars": bars}))
 
 
 if __name__ == "__main__":
