@@ -358,9 +358,9 @@ class Lexicon:
 
         trie, tokens, _, step, states = self.arrays[:5]
         first, count = self.span(state)
-        levels = np.empty((count, len(_utf8())), np.int32)
+        levels = np.empty((count, len(utf8())), np.int32)
         for reach in _REACHES:
-            good = tame(step, states, first, count, state, _utf8(), _byte_classes(), reach, levels)
+            good = tame(step, states, first, count, state, utf8(), byte_classes(), reach, levels)
             if good >> LETTERS & 1:
                 break
         else:  # no other class of bytes makes up enough tokens
@@ -398,7 +398,7 @@ class Lexicon:
     def _look_below(self) -> None:
         from ctrlgen.engine.kernel_tame import classes_below
 
-        classes_below(self._trie.array, _utf8(), _byte_classes(), *self._below)
+        classes_below(self._trie.array, utf8(), byte_classes(), *self._below)
 
     def trie_without(self, row: NDArray[np.uint32]) -> int:
         """The root of the trie of all tokens that are not in a row; whoever calls holds the lock."""
@@ -464,13 +464,13 @@ def _free_text() -> NDArray[np.int32]:
 
 
 @cache
-def _utf8() -> NDArray[np.int32]:
+def utf8() -> NDArray[np.int32]:
     """UTF-8; int32[S, 256], state 0 between characters."""
     return np.ascontiguousarray(Automaton.anything().next)
 
 
 @cache
-def _byte_classes() -> NDArray[np.int64]:
+def byte_classes() -> NDArray[np.int64]:
     """The class of each byte, as ``kernel_tame`` tells them apart; int64[256]."""
     from ctrlgen.engine.kernel_tame import BEYOND
 

@@ -11,6 +11,7 @@ searched.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 FREE, BOUND = 1, 2
 _MOST_LISTS = 100
-_LABEL, _ROW = 2, 4  # columns of lists
 
 
 class Adjacency:
@@ -45,11 +45,18 @@ class Adjacency:
                 if state >= 0:
                     bits = tables.accepts[state] & found[scanner_of[state]]
                     after[scanner_of[state]] = after.get(scanner_of[state], 0) | bits
-        self._fresh: dict[int, list[tuple[int, NDArray[np.bool_]]]] = {}
+        self._fresh: dict[int, int] = {}
         self._known: dict[tuple[bytes, bytes, int], int] = {}
         self._within: dict[int, NDArray[np.bool_] | None] = {}
-        self._reached: dict[tuple[int, bytes], int] = {}
+        self._reached: dict[bytes, tuple[NDArray[np.uint64], int]] = {}
         self._judged = 0
+
+    def over(self, store: Store) -> Adjacency:
+        """The same over a copy of the store, whose lists and states will differ from now on."""
+        new = copy(self)
+        new.store, new._within = store, self._within.copy()
+        new._reached = {key: (reach.copy(), known) for key, (reach, known) in self._reached.items()}
+        return new
 
     def judge(self) -> None:
         """Mark the boundaries that have not been looked at."""
@@ -93,18 +100,11 @@ class Adjacency:
     def _outlived(self, one: int) -> NDArray[np.bool_] | None:
         """The bytes with which a list stays alive and never matches; None if it dies of them all."""
         if one not in self._within:
-            from ctrlgen.engine.cfg.kernel_lexer import list_row
+            from ctrlgen.engine.cfg.kernel_adjacency import outlived
 
-            store, lists, bytes_, before = self.store, [one], self._available.copy(), (0, 0)
-            while before != (before := (len(lists), int(bytes_.sum()))) and len(lists) < _MOST_LISTS:
-                for each in lists:
-                    if store["lists"].item(each, _ROW) < 0:
-                        store.run(list_row, each)
-                    row = store["list_rows"][each]
-                    bytes_ &= (row < 0) | (store["lists"][row, _LABEL] < 0)
-                    lists += sorted(set(row[bytes_ & (row >= 0)].tolist()) - set(lists))
-            survives = len(lists) < _MOST_LISTS and bool((store["list_rows"][one][bytes_] >= 0).any())
-            self._within[one] = bytes_ if survives else None
+            within = np.empty(256, bool)
+            survives = self.store.run(outlived, one, np.empty(_MOST_LISTS, np.int32), within)
+            self._within[one] = within if survives else None
         return self._within[one]
 
     def _possible(self, first: NDArray[np.bool_], all_: NDArray[np.bool_], scanner: int) -> int:
@@ -112,42 +112,33 @@ class Adjacency:
         key = first.tobytes(), all_.tobytes(), scanner
         known = self._known.get(key)
         if known is None:
-            known = 0
-            for state, here in self._begun(scanner):
-                if not (here & first).any():
-                    continue
-                known |= self._reach(state, all_)
-                low, high = self.store["states"][state, 4:6].tolist()
-                for bound in self.store["ends"][low:high].tolist():
-                    label, duties = self.store["bounds"][bound, :2].tolist()
-                    if label == self.ignored:
-                        then = (self._dead(duties) if duties else self._available) & all_
-                        for other, bytes_ in self._begun(scanner):
-                            known |= self._reach(other, all_) if (bytes_ & then).any() else 0
-            self._known[key] = known
+            from ctrlgen.engine.cfg.kernel_adjacency import possible
+
+            bits = np.zeros(self.words, np.uint64)
+            self.store.run(possible, self._begun(scanner), first, all_, self.ignored, self._reach(all_), bits)
+            known = self._known[key] = int.from_bytes(bits.tobytes(), "little")
         return known
 
-    def _begun(self, scanner: int) -> list[tuple[int, NDArray[np.bool_]]]:
-        """The lexer states after one byte, each with those bytes."""
+    def _begun(self, scanner: int) -> int:
+        """The lexer state in which a scanner begins."""
         known = self._fresh.get(scanner)
         if known is None:
             from ctrlgen.engine.cfg.kernel_store import intern_state
 
-            store = self.store
-            row = store["moves"][store.run(intern_state, store.begin_list(scanner), 0)] >> 1
-            known = [(int(target) - 1, row == target) for target in np.unique(row) if target]
-            self._fresh[scanner] = known
+            known = self._fresh[scanner] = self.store.run(intern_state, self.store.begin_list(scanner), 0)
         return known
 
-    def _reach(self, state: int, within: NDArray[np.bool_]) -> int:
-        """Bits of the terminals that a lexer state can become with some bytes."""
-        if (within == self._available).all():
-            return int.from_bytes(self.store["reach"][state, self.words :].tobytes(), "little")
-        key = state, within.tobytes()
-        if key not in self._reached:
-            from ctrlgen.engine.cfg.kernel_lexer import reached_within
+    def _reach(self, within: NDArray[np.bool_]) -> NDArray[np.uint64]:
+        """uint64[n, words], the bits of the terminals that each lexer state can become with some bytes."""
+        from ctrlgen.engine.cfg.kernel_adjacency import reach_within
+        from ctrlgen.engine.cfg.kernel_store import N_STATES
 
-            bits = np.zeros(self.words, np.uint64)
-            self.store.run(reached_within, state, within, bits)
-            self._reached[key] = int.from_bytes(bits.tobytes(), "little")
-        return self._reached[key]
+        key, count = within.tobytes(), int(self.store["counts"][N_STATES])
+        reach, known = self._reached.get(key, (np.empty((0, self.words), np.uint64), 0))
+        if known < count:
+            if len(reach) < count:
+                reach, old = np.empty((2 * count, self.words), np.uint64), reach
+                reach[:known] = old[:known]
+            self.store.run(reach_within, within, reach, known, count)
+            self._reached[key] = reach, count
+        return reach

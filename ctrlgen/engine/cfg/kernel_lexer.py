@@ -13,6 +13,7 @@ from numba import njit
 
 from ctrlgen.engine.cfg.kernel_store import (
     AVAILABLE,
+    BEGINS,
     BOUNDS,
     CLASS,
     CLASS_HEADS,
@@ -50,6 +51,7 @@ from ctrlgen.engine.cfg.kernel_store import (
     SCRATCH,
     STATES,
     STRICT,
+    TAME,
     TERMINAL,
     TERMINAL_INFO,
     grid,
@@ -202,7 +204,10 @@ def boundaries(table, s):
 
 @njit(cache=True, nogil=True)
 def state_row(table, s):
-    """Fill MOVES[s]: 2 * (state after the byte + 1), plus 1 where what has matched ends before it; 0 or a request."""
+    """Fill MOVES[s]: 2 * (state after the byte + 1), plus 1 where what has matched ends before it; 0 or a request.
+
+    No end is noted before a byte with which no terminal begins: many would be, within characters beyond ASCII.
+    """
     lists, states, result, moves = grid(table, LISTS), grid(table, STATES), grid(table, LIST_ROWS), grid(table, MOVES)
     sets, duties, buffer = grid(table, DUTY_SETS), ints(table, DUTIES), ints(table, SCRATCH)
     q, o = np.int64(states[s, LIST]), np.int64(states[s, DUTY])
@@ -216,6 +221,7 @@ def state_row(table, s):
             if code < 0:
                 return code
     matched, parallel = lists[q, LABEL] >= 0, longs(table, COUNTS)[PARALLEL] == 1
+    begins = ints(table, BEGINS)
     if matched:
         code = boundaries(table, s)
         if code < 0:
@@ -250,7 +256,7 @@ def state_row(table, s):
             target = intern_state(table, after, duty)
             if target < 0:
                 return target
-        ends = matched and (parallel or after < 0 or lists[after, LABEL] < 0)
+        ends = matched and begins[byte] == 1 and (parallel or after < 0 or lists[after, LABEL] < 0)
         moves[s, byte] = 2 * (target + 1) + (1 if ends else 0)
     return np.int64(0)
 
@@ -292,29 +298,6 @@ def outcomes(table, s):
     result[low:high] = np.sort(result[low:high])
     states[s, OUT_LOW], states[s, OUT_HIGH] = low, high
     counts[N_OUTCOMES] = high
-    return np.int64(0)
-
-
-@njit(cache=True, nogil=True)
-def reached_within(table, s, within, bits):
-    """Set the bits of the terminals that lexer state s can become by the bytes of bool[256] ``within``; 0."""
-    moves, bounds, ends, states = grid(table, MOVES), grid(table, BOUNDS), ints(table, ENDS), grid(table, STATES)
-    n_states = longs(table, COUNTS)[N_STATES]
-    order, seen = np.empty(n_states, np.int32), np.zeros(n_states, np.bool_)
-    order[0], seen[s] = s, True
-    n, at = np.int64(1), np.int64(0)
-    while at < n:
-        one = order[at]
-        at += 1
-        for i in range(states[one, END_LOW], states[one, END_HIGH]):
-            label = np.int64(bounds[ends[i], 0])
-            bits[label >> 6] |= np.uint64(1) << np.uint64(label & 63)
-        for byte in range(256):
-            after = (moves[one, byte] >> 1) - 1
-            if within[byte] and after >= 0 and not seen[after]:
-                seen[after] = True
-                order[n] = after
-                n += 1
     return np.int64(0)
 
 
@@ -392,10 +375,14 @@ def close(table):
         return room(REACH)
     if last > roots.shape[0]:
         return room(ROOTS)
+    tame = words(table, TAME)
+    if last > tame.shape[0]:
+        return room(TAME)
     available = ints(table, AVAILABLE)
     width, bounds, ends = reach.shape[1], grid(table, BOUNDS), ints(table, ENDS)
     for s in range(first, last):
         roots[s] = -1
+        tame[s, 1] = 0
         for w in range(width):
             reach[s, w] = 0
         for i in range(states[s, END_LOW], states[s, END_HIGH]):

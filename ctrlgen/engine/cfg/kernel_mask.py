@@ -1,4 +1,4 @@
-"""Walks of the trie by lexer state, masks and steps.
+"""Masks and steps.
 
 A node is a set of places in the trie together with a lexer state: the tokens below that end inside one terminal, by
 what this terminal can become, and, for each terminal that ends inside a token, the places where the next one begins.
@@ -8,9 +8,9 @@ Nodes know nothing of the parser; a mask goes down from node to node with the st
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
-from ctrlgen.engine.cfg.kernel_live import begin, checked
+from ctrlgen.engine.cfg.kernel_live import begin, checked, may_end
 from ctrlgen.engine.cfg.kernel_parser import acceptable, joined, shifted
 from ctrlgen.engine.cfg.kernel_store import (
     ACCEPT,
@@ -21,213 +21,32 @@ from ctrlgen.engine.cfg.kernel_store import (
     END_HIGH,
     END_LOW,
     ENDS,
-    ENTRIES,
     EXITS,
     FRAMES,
     GROUP_ROWS,
     GROUP_TOKENS,
     GROUPS,
     MOVES,
-    N_ENTRIES,
-    N_EXITS,
-    N_GROUP_ROWS,
-    N_GROUP_TOKENS,
-    N_GROUPS,
-    N_NODES,
-    N_ROOT_ENTRIES,
     NEED_VERDICTS,
-    NODE_HEADS,
     NODES,
     PARALLEL,
     PENDING,
-    ROOTS,
-    SCRATCH,
     SHIFT,
-    SLOTS,
     STACKS,
     STATES,
     STRICT,
-    TOKENS,
     TOO_MANY,
-    TRIE,
     grid,
     ints,
     longs,
-    mix,
     room,
     rows,
     words,
 )
-
-WIDE = 1024  # a group of more tokens is kept as a row of bits
-
-
-@njit(cache=True, nogil=True)
-def walk(trie, tokens, moves, states, ends, entries, low, high, s, path, slots, found, places):
-    """Walk the subtrees of the trie nodes entries[low:high] from lexer state s.
-
-    Writes (token, class) to found and (trie node, boundary) to places, and counts both in slots.
-    Returns their numbers, each -1 if its array is too short.
-    """
-    n_found, n_places = np.int64(0), np.int64(0)
-    for e in range(low, high):
-        i = np.int64(entries[e])
-        end = np.int64(trie[i, 1])
-        path[trie[i, 5] - 1] = s
-        while i < end:
-            depth = trie[i, 5]
-            before = path[depth - 1]
-            move = moves[before, trie[i, 0]]
-            if move & 1:
-                first, last = states[before, END_LOW], states[before, END_HIGH]
-                if n_places + last - first > places.shape[0]:
-                    return n_found, np.int64(-1)
-                for j in range(first, last):
-                    b = ends[j]
-                    places[n_places, 0], places[n_places, 1] = i, b
-                    slots[b, 1] += 1
-                    n_places += 1
-            if move < 2:
-                i = np.int64(trie[i, 1])
-                continue
-            after = (move >> 1) - 1
-            path[depth] = after
-            if trie[i, 3] > trie[i, 2]:
-                c = states[after, CLASS]
-                count = trie[i, 3] - trie[i, 2]
-                if n_found + count > found.shape[0]:
-                    return np.int64(-1), n_places
-                for j in range(trie[i, 2], trie[i, 3]):
-                    found[n_found, 0], found[n_found, 1] = tokens[j], c
-                    n_found += 1
-                slots[c, 0] += count
-            i += 1
-    return n_found, n_places
-
-
-@njit(cache=True, nogil=True)
-def build_node(table, exit_, s):
-    """The node of the places of an exit (-1: of the whole trie) from lexer state s; a request if negative."""
-    counts, nodes, exits = longs(table, COUNTS), grid(table, NODES), grid(table, EXITS)
-    groups, group_tokens, group_rows = grid(table, GROUPS), ints(table, GROUP_TOKENS), rows(table, GROUP_ROWS)
-    entries, slots, scratch = ints(table, ENTRIES), grid(table, SLOTS), ints(table, SCRATCH)
-    trie, states, bounds = grid(table, TRIE), grid(table, STATES), grid(table, BOUNDS)
-    low, high = (
-        (np.int64(0), counts[N_ROOT_ENTRIES]) if exit_ < 0 else (np.int64(exits[exit_, 2]), np.int64(exits[exit_, 3]))
-    )
-    node = counts[N_NODES]
-    if node >= nodes.shape[0]:
-        return room(NODES)
-    half = scratch.shape[0] // 4
-    path = np.empty(512, np.int32)
-    found = scratch[: 2 * half].reshape(half, 2)
-    places = scratch[2 * half : 4 * half].reshape(half, 2)
-    n_found, n_places = walk(
-        trie,
-        ints(table, TOKENS),
-        grid(table, MOVES),
-        states,
-        ints(table, ENDS),
-        entries,
-        low,
-        high,
-        s,
-        path,
-        slots,
-        found,
-        places,
-    )
-    if n_found < 0 or n_places < 0:
-        slots[:, :2] = 0
-        return room(SCRATCH)
-    g, t, r, x, e = counts[N_GROUPS], counts[N_GROUP_TOKENS], counts[N_GROUP_ROWS], counts[N_EXITS], counts[N_ENTRIES]
-    short = np.int64(0)
-    if t + n_found > group_tokens.shape[0]:
-        short = room(GROUP_TOKENS)
-    elif e + n_places > entries.shape[0]:
-        short = room(ENTRIES)
-    first_group, first_exit = g, x
-    for i in range(n_found):
-        c = found[i, 1]
-        count = slots[c, 0]
-        if count == 0 or short < 0:
-            continue
-        if count > 0:  # the first of its class: open the group; from here on slots holds ~its place
-            if g >= groups.shape[0]:
-                short = room(GROUPS)
-                continue
-            groups[g, 0], groups[g, 1], groups[g, 2], groups[g, 3] = c, t, t, -1
-            if count > WIDE:
-                if r >= group_rows.shape[0]:
-                    short = room(GROUP_ROWS)
-                    continue
-                group_rows[r, :] = 0
-                groups[g, 3] = r
-                r += 1
-            else:
-                t += count
-            slots[c, 0] = -1 - (g - first_group)
-            g += 1
-        one = first_group - 1 - slots[c, 0]
-        token = found[i, 0]
-        if groups[one, 3] >= 0:
-            group_rows[groups[one, 3], token >> 5] |= np.uint32(1) << np.uint32(token & 31)
-        else:
-            group_tokens[groups[one, 2]] = token
-            groups[one, 2] += 1
-    for i in range(n_places):
-        b = places[i, 1]
-        count = slots[b, 1]
-        if count == 0 or short < 0:
-            continue
-        if count > 0:
-            if x >= exits.shape[0]:
-                short = room(EXITS)
-                continue
-            exits[x, 0], exits[x, 1], exits[x, 2], exits[x, 3] = bounds[b, 0], bounds[b, 1], e, e
-            e += count
-            slots[b, 1] = -1 - (x - first_exit)
-            x += 1
-        one = first_exit - 1 - slots[b, 1]
-        entries[exits[one, 3]] = places[i, 0]
-        exits[one, 3] += 1
-    for i in range(n_found):
-        slots[found[i, 1], 0] = 0
-    for i in range(n_places):
-        slots[places[i, 1], 1] = 0
-    if short < 0:
-        return short
-    nodes[node, 0], nodes[node, 1], nodes[node, 2], nodes[node, 3] = first_group, g, first_exit, x
-    nodes[node, 4], nodes[node, 5] = exit_, s
-    counts[N_GROUPS], counts[N_GROUP_TOKENS], counts[N_GROUP_ROWS], counts[N_EXITS], counts[N_ENTRIES] = g, t, r, x, e
-    counts[N_NODES] = node + 1
-    return node
-
-
-@njit(cache=True, nogil=True)
-def node_of(table, exit_, s):
-    """The node, built at its first use; a request if negative."""
-    nodes, roots, heads = grid(table, NODES), ints(table, ROOTS), ints(table, NODE_HEADS)
-    slots, counts = grid(table, SLOTS), longs(table, COUNTS)
-    if exit_ < 0 and roots[s] >= 0:
-        return np.int64(roots[s])
-    slot = np.int64((mix(exit_, s) >> np.uint64(7)) % np.uint64(heads.shape[0]))
-    if exit_ >= 0:
-        node = np.int64(heads[slot])
-        while node >= 0:
-            if nodes[node, 4] == exit_ and nodes[node, 5] == s:
-                return node
-            node = np.int64(nodes[node, 6])
-    if slots.shape[0] < counts[6] or slots.shape[0] < counts[7]:
-        return room(SLOTS)
-    node = build_node(table, exit_, s)
-    if node >= 0:
-        if exit_ < 0:
-            roots[s] = node
-        else:
-            nodes[node, 6] = heads[slot]
-            heads[slot] = node
-    return node
+from ctrlgen.engine.cfg.kernel_walk import node_of
+from ctrlgen.engine.kernel_rows import ENDS as ENDS_ROW
+from ctrlgen.engine.kernel_rows import STRIDE, free_row, keep, row_at
+from ctrlgen.engine.kernel_table import pointer
 
 
 @njit(cache=True, nogil=True)
@@ -274,7 +93,7 @@ def mask(table, s, k, row, work):
             some = np.int64(1)
             if groups[g, 3] >= 0:
                 r = groups[g, 3]
-                for w in range(row.shape[0]):
+                for w in range(wide.shape[1]):
                     row[w] |= wide[r, w]
             else:
                 for i in range(groups[g, 1], groups[g, 2]):
@@ -304,6 +123,35 @@ def mask(table, s, k, row, work):
                     work[top, 0], work[top, 1] = below, out[j]
                     top += 1
     return room(NEED_VERDICTS) if wanted else some
+
+
+@njit(cache=True, nogil=True)
+def kept_row(table, place, current, count, work):
+    """Keep the row of the configurations current[:count] among those of ``kernel_rows``, which has room for it.
+
+    Returns 1 + 2 * the row's number, plus 1 if the text may end here; 0 if it may not and no token follows; or a
+    request. work: as for ``mask``.
+    """
+    address = free_row(place)
+    whole = row_at(address, place[STRIDE])
+    whole[:] = 0
+    row = carray(pointer(address), (2 * place[STRIDE],), np.uint32)
+    some = ended = np.int64(0)
+    for j in range(count):
+        s, k = np.int64(current[j, 0]), np.int64(current[j, 1])
+        code = mask(table, s, k, row, work)
+        if code < 0:
+            return code
+        some |= code
+        if ended == 0:
+            ended = may_end(table, s, k)
+            if ended < 0:
+                return ended
+    if ended == 1:
+        whole |= row_at(place[ENDS_ROW], place[STRIDE])
+    elif some == 0:
+        return np.int64(0)
+    return 1 + 2 * keep(place) + ended
 
 
 @njit(cache=True, nogil=True)

@@ -71,11 +71,13 @@ class Lexer:
         table: int32[n, 256], state after a byte, or -1.
         info: int32[n, 3]: what has matched in a state (-1: nothing), the terminal whose track it is on, and 1 for a
             literal that only renames.
+        begins: bool[256], the bytes with which terminals begin.
     """
 
     language: Language
     table: NDArray[np.int32] = field(init=False)
     info: NDArray[np.int32] = field(init=False)
+    begins: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
         tables: list[NDArray[np.int32]] = []
@@ -102,6 +104,7 @@ class Lexer:
             self._starts[terminal, track] = used
             used += len(table)
         self.table = np.concatenate(tables) if tables else np.full((1, 256), -1, np.int32)
+        self.begins = np.any(self.table[np.fromiter(self._starts.values(), np.intp)] >= 0, axis=0)
         self.info = np.concatenate(infos) if infos else np.full((1, 3), -1, np.int32)
 
     def start(self, tried: int) -> list[int]:

@@ -31,8 +31,6 @@ WALK_BYTES = 256 << 20
 SEARCHED_STATES = 400
 """Larger parsers are not searched for dead ends that a resolved conflict makes: a search takes milliseconds."""
 
-_FIRST_ROWS, _BLOCK_BYTES = 64, 1 << 22
-
 
 class GrammarMachine(States):
     """The constraint of a grammar.
@@ -55,9 +53,6 @@ class GrammarMachine(States):
         """Start where no state has been met."""
         from ctrlgen.engine.cfg.kernel_live import begin
 
-        first = np.empty((_FIRST_ROWS, self.vocabulary.words), np.uint32)
-        first.fill(0)  # touched now, not within the first masks
-        self._block = list(first)
         self._current = np.empty((4096, 2), np.int32)
         self._after = np.empty((4096, 2), np.int32)
         self._work = np.empty((1 << 16, 2), np.int32)
@@ -117,32 +112,24 @@ class GrammarMachine(States):
         return bool(self.store.run(may_end, symbol, stack))
 
     def _new_row(self, state: int) -> NDArray[np.uint32]:
-        from ctrlgen.engine.cfg.kernel_mask import mask
+        from ctrlgen.engine.cfg.kernel_mask import kept_row
 
-        if self.store.grown and self.store.walk_bytes > WALK_BYTES:
-            self.store.forget_walks()
-        self.store.grown = False
-        row, found = self._fresh_row(), False
-        for s, k in self._sets[state]:
-            found |= self.store.run(mask, s, k, row, self._work) == 1
-        if self.accepts(state):
-            row |= self._end_row
-        elif not found:
-            raise UnsatisfiableError("no token of the vocabulary can continue here")
-        return self._shared(row)
-
-    def _fresh_row(self) -> NDArray[np.uint32]:
-        """A row of zeros out of a block of them, since fresh memory costs more than most masks."""
-        if not self._block:
-            count = max(1, _BLOCK_BYTES // (4 * self.vocabulary.words))
-            self._block = list(np.zeros((count, self.vocabulary.words), np.uint32))
-        return self._block.pop()
-
-    def _shared(self, row: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        kept = super()._shared(row)
-        row.fill(0)
-        self._block.append(row)
-        return kept
+        store, distinct, configurations = self.store, self._distinct, self._sets[state]
+        if store.grown and store.walk_bytes > WALK_BYTES:
+            store.forget_walks()
+        store.grown = False
+        count = len(configurations)
+        while True:
+            self._current[:count] = configurations
+            with distinct.lock:
+                distinct.make_room()
+                code = int(kept_row(store.table, distinct.place, self._current, count, self._work))
+                if code > 0:
+                    self._accepts[state] = code & 1 == 0
+                    return distinct.rows[(code - 1) >> 1]
+            if code == 0:
+                raise UnsatisfiableError("no token of the vocabulary can continue here")
+            store.provide(-code - 1)
 
     def _measure(self, state: int) -> int:
         """Find a text to an end, and note on all states along it how many tokens are left."""

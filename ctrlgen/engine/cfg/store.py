@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from copy import copy
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ctrlgen.engine.cfg.lookaheads import Automaton
+from ctrlgen.engine.lexicon import byte_classes, utf8
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
@@ -42,7 +44,8 @@ _LINES: tuple[tuple[str, Any, int, int], ...] = (
     ("outcomes", np.int32, 0, 1 << 24), ("stacks", np.int32, 0, 1 << 16), ("pending", np.int32, 0, 1 << 20),
     ("ends", np.int32, 0, 1 << 22), ("unions", np.int32, 3, 1 << 22), ("union_members", np.int32, 0, 1 << 26),
     ("union_heads", np.int32, 0, 0), ("results", np.int32, 0, 1 << 20), ("paths", np.int32, 2, 1 << 20),
-    ("available", np.int32, 0, 0),
+    ("available", np.int32, 0, 0), ("begins", np.int32, 0, 0), ("tame", np.uint64, 2, 1 << 18),
+    ("below", np.uint64, 0, 0), ("byte_classes", np.int64, 0, 0), ("utf8", np.int32, 256, 0),
 )  # fmt: skip
 _INDEX = {line[0]: number for number, line in enumerate(_LINES)}
 _HEADS = (
@@ -100,7 +103,8 @@ class Store:
             "entries": np.zeros(max(4096, len(trie.tokens)), np.int32),
             "group_tokens": np.zeros(max(4096, len(trie.tokens)), np.int32),
             "slots": np.zeros((4096, 2), np.int32),
-            "available": bytes_to_count_on(vocabulary, lexer).astype(np.int32),
+            "available": bytes_to_count_on(vocabulary, lexer).astype(np.int32), "begins": lexer.begins.astype(np.int32),
+            "below": _below(vocabulary), "byte_classes": byte_classes(), "utf8": utf8(),
         }  # fmt: skip
         given["counts"][PARALLEL], given["counts"][N_JUDGED] = lexer.language.lexer == "parallel", -1
         self.arrays: list[NDArray[Any]] = []
@@ -124,9 +128,7 @@ class Store:
     def renewed(self) -> Store:
         """A copy without stacks and what is known about them."""
         new = copy(self)
-        new.adjacency = copy(self.adjacency)
-        if new.adjacency is not None:
-            new.adjacency.store = new
+        new.adjacency = self.adjacency and self.adjacency.over(new)
         new.arrays, new.table, new._judged = [array.copy() for array in self.arrays], self.table.copy(), 0
         new["counts"][[N_VERDICTS, N_UNIONS, N_UNION_MEMBERS]] = 0
         new["counts"][_N_FRAMES] = 1
@@ -260,6 +262,25 @@ class Store:
         return int(self["counts"][9:15] @ self._walk_sizes)
 
 
+_belows: WeakKeyDictionary[Vocabulary, NDArray[np.uint64]] = WeakKeyDictionary()
+
+
+def _below(vocabulary: Vocabulary) -> NDArray[np.uint64]:
+    """uint64[trie nodes]: the classes of bytes below, and the highest bit for a node that is within a character."""
+    from ctrlgen.engine.kernel_tame import classes_below
+
+    known = _belows.get(vocabulary)
+    if known is not None:
+        return known
+    nodes = vocabulary.trie.nodes.copy()  # a writable one: kernels are compiled for those
+    below = np.empty(len(nodes), np.uint64)
+    at, deepest = np.empty(len(nodes), np.int8), np.empty(len(nodes), np.int16)
+    classes_below(nodes, utf8(), byte_classes(), below, at, deepest)
+    below[at != 0] |= np.uint64(1 << 63)
+    _belows[vocabulary] = below
+    return below
+
+
 def bytes_to_count_on(vocabulary: Vocabulary, lexer: Lexer) -> NDArray[np.bool_]:
     """bool[256]: the bytes with which terminals are brought to their end, of those that are tokens of their own.
 
@@ -268,6 +289,8 @@ def bytes_to_count_on(vocabulary: Vocabulary, lexer: Lexer) -> NDArray[np.bool_]
     single = np.asarray(vocabulary.has_byte, bool)
     used = np.zeros(256, bool)
     used[vocabulary.trie.nodes[1:, 0]] = True
+    if not (used & ~single).any():
+        return single
     for automaton in lexer.language.automata:
         table, accepting = automaton.next, np.asarray(automaton.accepting, bool)
         alone, anyhow = _ending(table[:, single], accepting), _ending(table[:, used], accepting)
