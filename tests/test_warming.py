@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ctrlgen
 
-RARE = {"lengths", "list_row", "reached_within", "chain_frames"}
+RARE = {"lengths", "outlived", "chain_frames"}
 """Kernels for cases that no small specification brings about; none takes long to compile."""
 NOT_OF_MASKS = ("index", "guard", "hmm", "testing")
 
