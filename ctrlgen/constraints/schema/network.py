@@ -98,7 +98,9 @@ class _Builder:
             node = self._members[goal] = self._ready[name]
         if node is None:
             cost = self.language.shortest(goal) + 1
-            node = self._members[goal] = self.network.lazy(lambda: self.blanks.colon(self.value(goal)), cost)
+            node = self._members[goal] = self.network.lazy(
+                lambda: self.blanks.colon(self._entered(self.value(goal))), cost
+            )
         return node
 
     def _item(self, goal: Goal) -> int:
@@ -106,8 +108,14 @@ class _Builder:
         known = self._values.get(goal)
         if known is not None:
             return known
-        node = self.network.lazy(lambda: self._union(self.language.alternatives(goal)), self.language.shortest(goal))
+        cost = self.language.shortest(goal)
+        node = self.network.lazy(lambda: self._entered(self._union(self.language.alternatives(goal))), cost)
         self._values[goal] = node
+        return node
+
+    def _entered(self, node: int) -> int:
+        """The same node, built: whoever reads the colon before a value reads on, since tokens go on too."""
+        self.network.build(node)
         return node
 
     def _union(self, plans: Sequence[Plan]) -> int:
