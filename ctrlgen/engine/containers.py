@@ -31,6 +31,11 @@ Way = tuple[int, int]
 """(node that reads colon and value up to END, flags that such a member fulfils)."""
 
 
+def at_most(most: int | None) -> int:
+    """A limit as the tables hold it: -1 for none; as no text gets to FAR, what is beyond is as good as FAR."""
+    return -1 if most is None else min(most, FAR)
+
+
 class Slot(NamedTuple):
     """A declared member.
 
@@ -141,7 +146,7 @@ class Containers:
         objects, slots, _, names, classes, _, items, _ = self._tables
         others = members.others.classes if members.others is not None else ()
         cover = self._cover(members, others, finite)
-        most = -1 if members.most is None else members.most
+        most = at_most(members.most)
         n, first_slot, first_name, first_class = len(members.slots), slots.n, names.n, classes.n
         implying = self._add_slots(members.slots)
         classes.extend_cells(self._add_ways(others))
@@ -222,5 +227,5 @@ class Containers:
         nodes = [*first, *([] if rest is None else [rest])]
         limit = len(first) if rest is None and most is None else most
         arrays, items = self._tables[5:7]
-        arrays.append(len(first), least, -1 if limit is None else limit, items.n, after)
+        arrays.append(len(first), least, at_most(limit), items.n, after)
         items.extend_cells(nodes)

@@ -29,7 +29,7 @@ import numpy as np
 
 from ctrlgen.engine import columns as kinds
 from ctrlgen.engine.beginning import FIRST_NODES, FRAMES, GROWING, LAYOUT, PAIRS, RECORD_BUCKETS, RECORDS, SIZES
-from ctrlgen.engine.containers import Containers
+from ctrlgen.engine.containers import Containers, at_most
 from ctrlgen.engine.growing import Growing
 from ctrlgen.errors import ComplexityError
 
@@ -271,7 +271,7 @@ class Network:
         node = self._known.get(key)
         if node is None:
             cost = self.lexicon.shortest[start] + least + self.cost[then]
-            node = self._known[key] = self._new(kinds.ENTER, cost, start, then, least, -1 if most is None else most)
+            node = self._known[key] = self._new(kinds.ENTER, cost, start, then, least, at_most(most))
         return node
 
     def part(self, spans: Spans, then: int, *, least: int = 1, most: int | None = None) -> int:
@@ -282,7 +282,7 @@ class Network:
             self._span_states.extend(spans.states + np.array([edge, edge, 0, 0, 0, 0], np.int32))
             self._span_edges.extend(spans.edges + np.array([0, first], np.int32))
             self._spans.append((first, spans))
-        least, most = least - spans.begun, -1 if most is None else most - spans.begun
+        least, most = least - spans.begun, -1 if most is None else at_most(most) - spans.begun
         self.complete = self.complete and bool(self.lexicon.has_byte[spans.bytes_used].all())
         key = (kinds.ENTER_SPAN, first, then, least, most)
         node = self._known.get(key)

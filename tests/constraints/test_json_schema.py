@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
+from ctrlgen.constraint import DEAD
 from ctrlgen.constraints.json_schema import JsonSchema
 from ctrlgen.errors import ComplexityError, CtrlgenError, InputError, SchemaError, UnsatisfiableError
 from ctrlgen.testing import check_laws
@@ -137,6 +138,47 @@ def test_long_limits_cost_nothing_until_they_are_met() -> None:
     )
     assert accepts(spec, json.dumps({"t": "x" * 2500}))
     assert not accepts(spec, json.dumps({"t": "x" * 2501}))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"type": "null"}, "maxItems": 10**30},
+        {"type": "array", "items": {"type": "string"}, "maxItems": 2**70, "uniqueItems": True},
+        {"type": "object", "maxProperties": 10**30},
+        {"type": "string", "maxLength": 2**63},
+    ],
+)
+def test_limits_beyond_all_texts(schema: Any) -> None:
+    free = {key: value for key, value in schema.items() if not key.startswith("max")}
+    for text in ("[null", '["a"', '{"a"', '"ab"'):
+        limited, unlimited = (JsonSchema(one).compile(BYTES) for one in (schema, free))
+        states = [limited.start, unlimited.start]
+        for byte in text.encode():
+            states = [one.advance(state, byte) for one, state in zip((limited, unlimited), states, strict=True)]
+        assert (states[0] == DEAD) == (states[1] == DEAD)
+        if states[0] != DEAD:
+            assert (limited.mask(states[0]) == unlimited.mask(states[1])).all()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "array", "minItems": 10**30},
+        {"type": "array", "minItems": 10**18},
+        {"type": "string", "minLength": 2**62},
+        {"type": "string", "minLength": 2**70, "maxLength": 2**70},
+        {"type": "array", "minItems": 9000, "items": {"type": "array", "minItems": 900, "items": {"type": "null"}}},
+    ],
+)
+def test_values_that_no_text_is_short_enough_for_are_refused_at_once(value: Any) -> None:
+    for schema in (
+        {"anyOf": [{"type": "null"}, value]},
+        {"type": "object", "properties": {"a": value}},
+        {"type": "array", "items": value},
+    ):
+        with pytest.raises(ComplexityError, match="shortest text"):
+            JsonSchema(schema)
 
 
 def test_a_hundred_and_fifty_optional_keys() -> None:

@@ -21,7 +21,7 @@ from ctrlgen.constraints.schema.facts import NEVER
 from ctrlgen.constraints.schema.items import CountedItems, array_cost
 from ctrlgen.constraints.schema.members import Members, members_of
 from ctrlgen.constraints.schema.numbers import Number
-from ctrlgen.constraints.schema.plain import Plain
+from ctrlgen.constraints.schema.plain import Plain, limited
 from ctrlgen.constraints.schema.texts import String, ascii_bytes, listed, quoted, spellings
 from ctrlgen.constraints.schema.values import ANY_ARRAY, ANY_OBJECT, Array, Boolean, Case, Null, Object
 from ctrlgen.errors import ComplexityError, SchemaError, UnsatisfiableError
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ctrlgen.constraints.schema.reading import Reader
 
 MAX_GOALS = 100_000
-MAX_LENGTH = 10_000_000
 
 _INFINITE = 1 << 200
 
@@ -321,8 +320,7 @@ class Costs:
         cost = self.of(root)
         if cost is None:
             raise UnsatisfiableError(f"no finite document satisfies the schema: {self._blame(root)}")
-        if cost > MAX_LENGTH:
-            raise ComplexityError(f"the shortest document has {cost} bytes; the limit is {MAX_LENGTH}")
+        limited(cost)
 
     def _blame(self, root: Goal) -> str:
         """Where it fails: the deepest goal on the way that must hold and cannot."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ctrlgen.constraints.schema.facts import NEVER
 from ctrlgen.constraints.schema.members import lengths
+from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 60
 """Schemas deeper than this below the root are not looked at."""
 MAX_ITEMS = 1000
+MAX_LENGTH = 10_000_000
+"""Most bytes of the shortest text of a value."""
 
 _SHORTEST = {"null": 4, "boolean": 4, "number": 1, "integer": 1, "string": 2, "array": 2, "object": 2}
 _OBJECT = frozenset(("object",))
@@ -30,6 +33,12 @@ _OF_CONTAINERS = frozenset(
 _OF_SCALARS = frozenset(
     ("type", "enum", "const", "pattern", "format", "x-quote", "minLength", "maxLength", "minimum", "maximum")
 ) | {"exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+
+
+def limited(cost: int | None) -> None:
+    """Raise ComplexityError for a value of which no text is short enough."""
+    if cost is not None and cost > MAX_LENGTH:
+        raise ComplexityError(f"the shortest text of a value has {cost} bytes; the limit is {MAX_LENGTH} (fixed)")
 
 
 class Plain:
@@ -67,6 +76,8 @@ class Plain:
         elif facts.keys() <= _OF_SCALARS and (types is None or _CONTAINERS.isdisjoint(types)):
             # without a type there are arrays and objects too, of which nothing is said
             cost = self._scalar(goal)
+        if cost is not None and cost > MAX_LENGTH:
+            return None
         if cost is not None:
             self._open.discard(goal)
             self.costs[goal] = cost

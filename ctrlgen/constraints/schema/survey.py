@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ctrlgen.constraints.schema.facts import ItemRule
 from ctrlgen.constraints.schema.items import CountedItems
+from ctrlgen.constraints.schema.plain import limited
 from ctrlgen.constraints.schema.values import Array, Boolean, Null, Object
 from ctrlgen.errors import ComplexityError
 
@@ -31,6 +32,7 @@ def survey(costs: Costs, root: Goal) -> None:
     while todo:
         goal = todo.pop()
         for case in costs.table.of(goal):
+            limited(costs.case(case, goal))
             if isinstance(case, Array | Object):
                 new = set(_inner(costs, case, goal)) - seen - plain
                 seen |= new
