@@ -171,7 +171,7 @@ def closed_schema(schema: Any) -> Any:
     named = {"properties", "$defs", "patternProperties"}
     closed = {
         keyword: {name: closed_schema(inner) for name, inner in part.items()}
-        if keyword in named
+        if keyword in named and isinstance(part, dict)
         else part
         if keyword in kept
         else closed_schema(part)

@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from ctrlgen.constraint import DEAD
 from ctrlgen.constraints.json_schema import JsonSchema
+from ctrlgen.constraints.tools.tool_calls import ToolCalls
 from ctrlgen.errors import ComplexityError, CtrlgenError, InputError, SchemaError, UnsatisfiableError
 from ctrlgen.testing import check_laws
 from ctrlgen.vocabulary import Vocabulary
@@ -412,6 +413,13 @@ def test_hostile_schemas_are_typed_errors(make: Any) -> None:
     with pytest.raises(CtrlgenError) as caught:
         JsonSchema(make())
     assert isinstance(caught.value, SchemaError | ComplexityError | InputError) or "pattern" in str(make())
+
+
+@pytest.mark.parametrize("properties", ["f", [None], 3, None, True])
+def test_tools_with_hostile_schemas_are_typed_errors(properties: Any) -> None:
+    parameters = {"type": "object", "properties": properties}
+    with pytest.raises(SchemaError, match="#/properties"):
+        ToolCalls([{"type": "function", "function": {"name": "f", "parameters": parameters}}], "hermes")
 
 
 def test_deep_documents_are_no_problem() -> None:
