@@ -1,7 +1,8 @@
 """Verbatim copies of a long text: how long the automaton takes to build, and a mask and a step.
 
-The text is 128,000 characters of this repository's documentation and code. Spans are drawn at random from the allowed
-tokens, the end token as likely as any other; each step is counted that was not met before (cold). What is emitted is
+The text is 128,000 characters of this repository's documentation and code; for copies of tokens its tokens, over and
+over, until they are 128,000. Spans are drawn at random from the allowed tokens, the end token as likely as any other;
+each step is counted that was not met before (cold). What is emitted is
 looked for in the text with ``in``. The tokenizer is the one of --tokenizer (llama3's for the bars), without a model.
 """
 
@@ -27,18 +28,23 @@ def bits_of(row):
     return np.unpackbits(row.view(np.uint8), bitorder="little")
 
 
+def stands_in(ids, text):
+    """Whether ids stand in others one after the other; numpy's windows, no automaton."""
+    return not ids or bool((np.lib.stride_tricks.sliding_window_view(text, len(ids)) == ids).all(1).any())
+
+
 def copied(vocabulary, text, runs, seed=0, **units):
     """Seconds to build, microseconds of cold steps, and how many spans are none."""
     rng, known, times, wrong, tokens = np.random.default_rng(seed), set(), [], 0, 0
     begun = time.perf_counter()
-    spec = cg.Copy(text, **units)
+    spec = cg.Copy(text, **units) if isinstance(text, str) else cg.CopyTokens(text, **units)
     machine = spec.compile(vocabulary)
     built = time.perf_counter() - begun
     begun = time.perf_counter()
     machine.mask(machine.start)
     first = time.perf_counter() - begun
     for _ in range(runs):
-        state, out = machine.start, b""
+        state, out, ids = machine.start, b"", []
         while True:
             cold = state not in known
             known.add(state)
@@ -54,8 +60,9 @@ def copied(vocabulary, text, runs, seed=0, **units):
             if token in vocabulary.eos:
                 break
             out += vocabulary.tokens[token]
+            ids.append(token)
             tokens += 1
-        wrong += out.decode(errors="replace") not in text
+        wrong += out.decode(errors="replace") not in text if isinstance(text, str) else not stands_in(ids, text)
     p50, p99 = np.percentile(times[1:], [50, 99]) * 1e6
     return {
         "build_s": round(built, 3),
@@ -85,6 +92,9 @@ def copy_part(model, tokenizer, options):
         "lines": {"unit": "line", "most": 3},
     }
     found = {name: copied(vocabulary, text, runs, **units) for name, units in ways.items()}
+    ids = np.array(tokenizer(text, add_special_tokens=False)["input_ids"])
+    cg.CopyTokens(ids[:9]).compile(vocabulary)
+    found["tokens"] = copied(vocabulary, np.resize(ids, CHARACTERS), runs, most=60)
     print(f"\nCopies of {len(text)} characters, {len(vocabulary.tokens)} ids, {runs} spans each")
     for name, one in found.items():
         print(f"  {name:11} " + ", ".join(f"{key} {value}" for key, value in one.items()))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ctrlgen.constraints.choice import Choice as Choice
     from ctrlgen.constraints.copy import Copy as Copy
     from ctrlgen.constraints.copy import Span as Span
+    from ctrlgen.constraints.copy_tokens import CopyTokens as CopyTokens
     from ctrlgen.constraints.dispatch import Dispatch as Dispatch
     from ctrlgen.constraints.free import EOS as EOS
     from ctrlgen.constraints.free import Free as Free
@@ -118,6 +119,7 @@ _HOME = {
     "Contrastive": "steering.contrastive",
     "ControlProcessor": "processor",
     "Copy": "constraints.copy",
+    "CopyTokens": "constraints.copy_tokens",
     "CtrlgenError": "errors",
     "DEAD": "constraint",
     "DExperts": "steering.experts",
