@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +142,7 @@ class TokenParts:
             row.setflags(write=False)
             self._rows[state] = row
             while len(self._rows) > self._kept:
-                self._rows.pop(next(iter(self._rows)), None)
+                self._rows.popitem(last=False)  # in one step, since other threads evict too
         return row
 
     def accepts(self, state: int) -> bool:
@@ -171,13 +171,14 @@ class TokenParts:
 
 def _sequences(ids: Any) -> tuple[tuple[int, ...], ...]:
     """One or several sequences of ids, from anything that lists them."""
-    if isinstance(ids, str | bytes):
+    if isinstance(ids, str | bytes | bytearray):
         raise InputError(
             "ids are token ids, not a text: give tokenizer(text, add_special_tokens=False)['input_ids'], "
             "or copy parts of the text with Copy"
         )
-    listed = ids.tolist() if hasattr(ids, "tolist") else list(ids) if isinstance(ids, Iterable) else None
-    if listed is None:
+    listed = ids.tolist() if hasattr(ids, "tolist") else ids
+    if isinstance(listed, Mapping | Set) or not isinstance(listed, Iterable):
+        # neither one number nor what has no order
         raise InputError(f"ids must be a sequence of token ids, or several, not {type(ids).__name__}")
     parts = [part.tolist() if hasattr(part, "tolist") else part for part in listed]
     several = parts if parts and all(isinstance(part, list | tuple) for part in parts) else [parts]

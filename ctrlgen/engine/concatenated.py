@@ -7,6 +7,7 @@ the one and begin the other.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ctrlgen.engine.network import Phase
 
 FINISHED = 0
+_MOST_ROWS = 4096
 
 
 class Place(NamedTuple):
@@ -61,7 +63,7 @@ class Concatenated:
         self._places: list[Place] = [Place(DEAD, DEAD, frozenset())]
         self._number: dict[Place, int] = {}
         self._moves: dict[tuple[int, int], int] = {}
-        self._rows: dict[int, NDArray[np.uint32]] = {}
+        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
         self._crossed: dict[int, tuple[int, ...]] = {}
         self._lock = threading.Lock()
         self.start = self._state(first.start, loose.start, frozenset())
@@ -124,9 +126,11 @@ class Concatenated:
         state = self._number.get(place)
         if state is None:
             with self._lock:
-                state = self._number.setdefault(place, len(self._places))
-                if state == len(self._places):
-                    self._places.append(place)
+                state = self._number.get(place)
+                if state is None:
+                    state = len(self._places)
+                    self._places.append(place)  # before its number can be found
+                    self._number[place] = state
         return state
 
     def mask(self, state: int) -> NDArray[np.uint32]:
@@ -134,8 +138,8 @@ class Concatenated:
         row = self._rows.get(state)
         if row is None:
             row = self._rows[state] = self._row(state)
-            if len(self._rows) > 4096:
-                del self._rows[next(iter(self._rows))]
+            if len(self._rows) > _MOST_ROWS:
+                self._rows.popitem(last=False)  # in one step, since other threads evict too
         return row
 
     def _row(self, state: int) -> NDArray[np.uint32]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import random
+import sys
 import time
 
 import numpy as np
@@ -17,6 +19,7 @@ from ctrlgen.constraints.copy_tokens import CopyTokens, TokenParts
 from ctrlgen.errors import InputError, UnsatisfiableError, VocabularyError
 from ctrlgen.testing import ToyLM, ToyTokenizer, check_laws
 from ctrlgen.vocabulary import Vocabulary
+from tests.threads import at_once
 
 VOCABULARY = Vocabulary([b"a", b"b", b"ab", b"ba", b" ", None, None], eos=(5, 6), width=40)
 sequences = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=9), min_size=1, max_size=3)
@@ -87,6 +90,10 @@ def test_many_edges_make_the_same_rows_as_few() -> None:
     [
         ("a text", InputError, "input_ids"),
         (3, InputError, "sequence"),
+        (np.array(3), InputError, "sequence"),
+        ({1, 2}, InputError, "sequence"),
+        ({1: 2}, InputError, "sequence"),
+        (bytearray(b"ab"), InputError, "input_ids"),
         ([1, True], InputError, r"ids\[1\]"),
         ([[0], [1, -2]], InputError, r"ids\[2\] is -2"),
         ([1.0], InputError, "no token id"),
@@ -109,6 +116,26 @@ def test_limits_that_make_no_sense(least: int, most: int | None) -> None:
 def test_ids_that_are_no_text(token: int, words: str) -> None:
     with pytest.raises(VocabularyError, match=f"id {token}, at place 2, is {'an ' if 'end' in words else ''}{words}"):
         CopyTokens([0, 1, token]).compile(VOCABULARY)
+
+
+def test_threads_that_evict_rows_at_once() -> None:
+    constraint = TokenParts(CopyTokens(range(200)), Vocabulary([*(b"%d;" % i for i in range(200)), None], eos=[200]))
+    constraint._kept = 4
+    interval, done = sys.getswitchinterval(), []
+    wanted = [constraint.mask(state).tobytes() for state in range(200)]
+
+    def work(number: int) -> None:
+        rng = random.Random(number)
+        for state in rng.choices(range(200), k=4000):
+            assert constraint.mask(state).tobytes() == wanted[state]
+        done.append(number)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        at_once(work, 6)
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(done) == 6
 
 
 def test_it_is_a_value() -> None:

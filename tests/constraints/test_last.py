@@ -1,12 +1,14 @@
 """Grammars and lists of names as the last part of a sequence: the same language as that of parts built in."""
 
 import random
+import sys
 
 import pytest
 
 import ctrlgen as cg
 from ctrlgen.testing import ToyLM, ToyTokenizer, assert_same_language, check_laws
 from ctrlgen.vocabulary import Vocabulary
+from tests.threads import at_once
 
 PIECES = [
     b"</t>",
@@ -104,3 +106,25 @@ def test_what_is_refused():
             make().compile(VOCABULARY)
     with pytest.raises(cg.InputError):
         cg.Dispatch({"a": GRAMMAR})
+
+
+def test_threads_that_evict_rows_at_once(monkeypatch):
+    monkeypatch.setattr("ctrlgen.engine.concatenated._MOST_ROWS", 4)
+    constraint = (cg.Regex("a") >> cg.Grammar('start: "x" start "y" | "z"')).compile(VOCABULARY)
+    state, states = constraint.advance(constraint.start, ord("a")), []
+    for _ in range(200):
+        state = constraint.advance(state, ord("x"))
+        states.append(state)
+    interval, done = sys.getswitchinterval(), []
+
+    def work(number):
+        for one in random.Random(number).choices(states, k=4000):
+            assert constraint.mask(one)[ord("x") >> 5] >> (ord("x") & 31) & 1
+        done.append(number)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        at_once(work, 6)
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(done) == 6
