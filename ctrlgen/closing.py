@@ -19,15 +19,15 @@ tokens are offered.
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ctrlgen.constraint import DEAD
 from ctrlgen.engine.levels import Levels, levels_one_by_one, set_bits
 from ctrlgen.errors import BudgetError
+from ctrlgen.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,8 +52,8 @@ class Closing:
     """What is known of how far from the end the states of one constraint are; kept as long as the constraint."""
 
     def __init__(self) -> None:
-        self._levels: OrderedDict[int, Levels] = OrderedDict()
-        self._rows: OrderedDict[tuple[int, int], NDArray[np.uint32]] = OrderedDict()
+        self._levels: Recent[int, Levels] = Recent(KEPT_LEVELS)
+        self._rows: Recent[tuple[int, int], NDArray[np.uint32]] = Recent(KEPT_ROWS)
         self._farthest: dict[int, int] = {}
         self._paths: dict[int, tuple[int, int]] = {}
 
@@ -75,7 +75,6 @@ class Closing:
         known = self._rows.get((state, remaining))
         if known is None:
             known = self._rows[state, remaining] = self._filtered(constraint, state, remaining)
-            _trim(self._rows, KEPT_ROWS)
         return known
 
     def needed(self, constraint: Constraint, state: int, enough: int) -> int:
@@ -135,7 +134,6 @@ class Closing:
         known = self._levels.get(state)
         if known is None:
             known = self._levels[state] = _levels(constraint, state)
-            _trim(self._levels, KEPT_LEVELS)
         return known
 
     def _filtered(self, constraint: Constraint, state: int, remaining: int) -> NDArray[np.uint32]:
@@ -252,8 +250,3 @@ def _by_length(vocabulary: Vocabulary) -> tuple[int, ...]:
 
 def _count(row: NDArray[np.uint32]) -> int:
     return int(np.bitwise_count(row).sum())
-
-
-def _trim(kept: OrderedDict[Any, Any], most: int) -> None:
-    while len(kept) > most:
-        kept.popitem(last=False)

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = (
-    {"errors", "models", "resources"},
+    {"errors", "models", "resources", "recent"},
     {"vocabulary", "tokenizer", "trie", "cache", "tensors", "probes"},
     {"automaton", "automaton_kernel", "minimal_kernel", "words", "spans", "span_kernel"},
     {"constraint"},

@@ -197,8 +197,8 @@ class Sequence(_Compiled):
 
         first, last = Sequence(self.parts[:-1]), self.parts[-1]
         loose = Sequence((*self.parts[:-1], Free()))
-        each = first.compile(vocabulary), loose.compile(vocabulary), last.compile(vocabulary)
-        return kept(self, vocabulary, lambda: Concatenated(*each))
+        parts = first, loose, last
+        return kept(self, vocabulary, lambda: Concatenated(*(part.compile(vocabulary) for part in parts)))
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ def _part(value: object) -> Part:
         return Text(value)
     if not isinstance(value, Combinable) or not callable(getattr(value, "build", None)):
         raise InputError(
-            f"{value!r} cannot be combined; what can: strings, Regex, Choice, JsonSchema, and combinations of them"
+            f"{value!r} cannot be combined; what can: strings, Regex, Choice, Copy, JsonSchema, and combinations"
         )
     return value  # type: ignore[return-value]
 

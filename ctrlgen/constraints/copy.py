@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ctrlgen.constraints.combined import Combinable
-from ctrlgen.constraints.copy_units import units_of
+from ctrlgen.constraints.copy_units import check_counts, units_of
 from ctrlgen.errors import InputError, UnsatisfiableError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ctrlgen.vocabulary import Vocabulary
 
 UNITS = ("character", "word", "sentence", "line")
-MAX_COUNT = (1 << 31) - 1
 
 
 class Span(str):
@@ -81,11 +80,7 @@ class Copy(Combinable):
         contexts = _texts(context)
         if unit not in UNITS:
             raise InputError(f"unit must be one of {', '.join(map(repr, UNITS))}, not {unit!r}")
-        limits = [least] if most is None else [least, most]
-        if any(isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= MAX_COUNT for n in limits):
-            raise InputError(f"least and most count units: whole numbers from 0, not {least!r} and {most!r}")
-        if limits != sorted(limits) or most == 0:
-            raise InputError(f"least={least}, most={most}: the most must be at least 1 and not below the least")
+        check_counts(least, most, "units")
         for name, value in (("contexts", contexts), ("unit", unit), ("least", least), ("most", most)):
             object.__setattr__(self, name, value)
         longest = self.spans().longest

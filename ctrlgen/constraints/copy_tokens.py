@@ -7,15 +7,18 @@ Of the tokens of a text only those parts can be said that begin and end where it
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ctrlgen.constraint import DEAD
+from ctrlgen.constraints.combined import Combinable
+from ctrlgen.constraints.copy_units import MAX_COUNT, check_counts
 from ctrlgen.errors import InputError, UnsatisfiableError, VocabularyError
+from ctrlgen.recent import Recent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,13 +27,12 @@ if TYPE_CHECKING:
     from ctrlgen.vocabulary import Vocabulary
 
 MAX_TOKENS = 1 << 22
-MAX_COUNT = (1 << 31) - 1
 _KEPT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, init=False)
-class CopyTokens:
-    """The text is a contiguous part of a sequence of tokens, token by token.
+class CopyTokens(Combinable):
+    """The text is a contiguous part of a sequence of tokens, token by token; cannot be combined.
 
     >>> CopyTokens([5, 6, 7, 6], least=2)
     CopyTokens(4 tokens, least=2)
@@ -51,11 +53,7 @@ class CopyTokens:
     most: int | None
 
     def __init__(self, ids: Iterable[Any], *, least: int = 1, most: int | None = None) -> None:
-        limits = [least] if most is None else [least, most]
-        if any(isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= MAX_COUNT for n in limits):
-            raise InputError(f"least and most count tokens: whole numbers from 0, not {least!r} and {most!r}")
-        if limits != sorted(limits) or most == 0:
-            raise InputError(f"least={least}, most={most}: the most must be at least 1 and not below the least")
+        check_counts(least, most, "tokens")
         sequences = _sequences(ids)
         longest = max(map(len, sequences), default=0)
         if not longest:
@@ -111,8 +109,7 @@ class TokenParts:
         self._counts = (self._least if self._most is None else self._most) + 1
         self._eos = frozenset(vocabulary.eos)
         self.start, self._finished = 0, len(length) * self._counts
-        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
-        self._kept = max(_KEPT_BYTES // (4 * vocabulary.words), 64)
+        self._rows: Recent[int, NDArray[np.uint32]] = Recent(max(_KEPT_BYTES // (4 * vocabulary.words), 64))
 
     def advance(self, state: int, token: int) -> int:
         """The state after ``token``, or DEAD when it is refused."""
@@ -141,8 +138,6 @@ class TokenParts:
             row = self._row(state)
             row.setflags(write=False)
             self._rows[state] = row
-            while len(self._rows) > self._kept:
-                self._rows.popitem(last=False)  # in one step, since other threads evict too
         return row
 
     def accepts(self, state: int) -> bool:
@@ -180,7 +175,7 @@ def _sequences(ids: Any) -> tuple[tuple[int, ...], ...]:
     if isinstance(listed, Mapping | Set) or not isinstance(listed, Iterable):
         # neither one number nor what has no order
         raise InputError(f"ids must be a sequence of token ids, or several, not {type(ids).__name__}")
-    parts = [part.tolist() if hasattr(part, "tolist") else part for part in listed]
+    parts = [part.tolist() if hasattr(part, "tolist") else part for part in islice(listed, MAX_TOKENS + 1)]
     several = parts if parts and all(isinstance(part, list | tuple) for part in parts) else [parts]
     for place, token in enumerate(token for part in several for token in part):
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < MAX_COUNT:

@@ -5,16 +5,31 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+from ctrlgen.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Unit = Literal["character", "word", "sentence", "line"]
 
+MAX_COUNT = (1 << 31) - 1
 _WORD = re.compile(r"\w+")
 _LINE = re.compile(r"[^\r\n]+")
 _CLOSERS = "\"'”’»)\\]」』"
 _END = re.compile(rf"[.!?…]+[{_CLOSERS}]*(?=\s|\Z)|[。！？]+[{_CLOSERS}]*")
 _BLANKS = re.compile(r"\s*")
+
+
+def check_counts(least: object, most: object, what: str) -> None:
+    """Raise InputError if ``least`` and ``most`` are no limits of a number of ``what``."""
+    if not _is_count(least) or not (most is None or _is_count(most)):
+        raise InputError(f"least and most count {what}: whole numbers from 0, not {least!r} and {most!r}")
+    if most is not None and (most < least or most == 0):  # type: ignore[operator]
+        raise InputError(f"least={least}, most={most}: the most must be at least 1 and not below the least")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 
 def units_of(text: str, unit: Unit) -> Sequence[tuple[int, int]] | None:

@@ -6,15 +6,15 @@ the one and begin the other.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ctrlgen.constraint import DEAD
 from ctrlgen.engine.levels import Levels, levels_of, set_bits
+from ctrlgen.engine.states import WORN_STATES
 from ctrlgen.errors import ComplexityError
+from ctrlgen.recent import Numbered, Recent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,16 +57,19 @@ class Concatenated:
             raise ComplexityError(
                 "a grammar or a list of names behind something else needs tokens for all single bytes"
             )
-        tokens = self.vocabulary.tokens[: self.vocabulary.width]
-        self._byte = {text[0]: token for token, text in reversed([*enumerate(tokens)]) if text and len(text) == 1}
+        self._byte = [self.vocabulary.encode_greedy(bytes([byte]))[0] for byte in range(256)]
         self._eos = frozenset(self.vocabulary.eos)
-        self._places: list[Place] = [Place(DEAD, DEAD, frozenset())]
-        self._number: dict[Place, int] = {}
+        self._places = Numbered(Place(DEAD, DEAD, frozenset()))
         self._moves: dict[tuple[int, int], int] = {}
-        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
-        self._crossed: dict[int, tuple[int, ...]] = {}
-        self._lock = threading.Lock()
+        self._rows: Recent[int, NDArray[np.uint32]] = Recent(_MOST_ROWS)
+        self._crossed: Recent[int, tuple[int, ...]] = Recent(_MOST_ROWS)
         self.start = self._state(first.start, loose.start, frozenset())
+
+    @property
+    def worn(self) -> bool:
+        """Whether so many states were met that new requests do better with a fresh one."""
+        parts = self.first, self.loose, self.then
+        return len(self._places) > WORN_STATES or any(getattr(part, "worn", False) for part in parts)
 
     def advance(self, state: int, token: int) -> int:
         """The state after ``token``, or DEAD when it is refused."""
@@ -122,24 +125,13 @@ class Concatenated:
             loose = DEAD
             if not then:
                 return DEAD
-        place = Place(first, loose, then)
-        state = self._number.get(place)
-        if state is None:
-            with self._lock:
-                state = self._number.get(place)
-                if state is None:
-                    state = len(self._places)
-                    self._places.append(place)  # before its number can be found
-                    self._number[place] = state
-        return state
+        return self._places.number(Place(first, loose, then))
 
     def mask(self, state: int) -> NDArray[np.uint32]:
         """uint32[ceil(V / 32)], read-only; bit t % 32 of word t // 32 is set if token t is allowed."""
         row = self._rows.get(state)
         if row is None:
             row = self._rows[state] = self._row(state)
-            if len(self._rows) > _MOST_ROWS:
-                self._rows.popitem(last=False)  # in one step, since other threads evict too
         return row
 
     def _row(self, state: int) -> NDArray[np.uint32]:
@@ -164,7 +156,8 @@ class Concatenated:
 
     def _crossing(self, state: int) -> tuple[int, ...]:
         """The tokens that end the first text and begin the second, and are allowed for nothing else."""
-        if state not in self._crossed:
+        known = self._crossed.get(state)
+        if known is None:
             place, found = self._places[state], []
             if place.first != DEAD:
                 row = self.loose.mask(place.loose) & ~self._plain(state) & ~self.vocabulary.end_row
@@ -174,8 +167,8 @@ class Concatenated:
                     text = tokens[token]
                     if text and text[0] in begins and self._behind(place.first, text):
                         found.append(token)
-            self._crossed[state] = tuple(found)
-        return self._crossed[state]
+            known = self._crossed[state] = tuple(found)
+        return known
 
     def accepts(self, state: int) -> bool:
         """Whether the text may end here."""

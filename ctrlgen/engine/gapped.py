@@ -6,7 +6,6 @@ open, so a state is the set of all places where a text may be, each (number of t
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from ctrlgen.constraint import DEAD, Constraint
 from ctrlgen.engine.levels import Levels, levels_of, set_bits
 from ctrlgen.errors import ComplexityError
+from ctrlgen.recent import Numbered, Recent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FINISHED = 0
 MAX_STATES = 200_000
+_MOST_ROWS = 4096
 
 
 class Gapped:
@@ -40,10 +41,8 @@ class Gapped:
         self.vocabulary, self.runs = vocabulary, tuple(runs)
         self._ends = np.array(sorted(vocabulary.eos), np.int64)
         self._text = _text_row(vocabulary)
-        self._lock = threading.RLock()
-        self._places: list[Places] = [()]
-        self._ids: dict[Places, int] = {}
-        self._rows: dict[int, NDArray[np.uint32]] = {FINISHED: vocabulary.end_row}
+        self._places: Numbered[Places] = Numbered(())
+        self._rows: Recent[int, NDArray[np.uint32]] = Recent(_MOST_ROWS)
         fewest = [run[0] if isinstance(run, tuple) else run.distance(run.start) - 1 for run in self.runs]
         self._fewest = [sum(fewest[i:]) for i in range(len(fewest) + 1)]
         self.start = self._state({(0, self._begin(0))})
@@ -79,7 +78,7 @@ class Gapped:
 
     def mask(self, state: int) -> NDArray[np.uint32]:
         """uint32[ceil(V / 32)], read-only; bit t % 32 of word t // 32 is set if token t is allowed."""
-        row = self._rows.get(state)
+        row = self.vocabulary.end_row if state == FINISHED else self._rows.get(state)
         if row is None:
             row = np.zeros_like(self._text)
             for run, sub in self._places[state]:
@@ -163,13 +162,9 @@ class Gapped:
                     todo.append(after)
         # a gap that is full leads nowhere else
         key = tuple(sorted(one for one in found if one[0] == len(self.runs) or not self._full(*one)))
-        with self._lock:
-            if key not in self._ids:
-                if len(self._places) >= MAX_STATES:
-                    raise ComplexityError(f"the template has more than {MAX_STATES} states: use shorter gaps")
-                self._places.append(key)
-                self._ids[key] = len(self._places) - 1
-            return self._ids[key]
+        if len(self._places) >= MAX_STATES:
+            raise ComplexityError(f"the template has more than {MAX_STATES} states: use shorter gaps")
+        return self._places.number(key)
 
 
 def _text_row(vocabulary: Vocabulary) -> NDArray[np.uint32]:

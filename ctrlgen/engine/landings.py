@@ -13,13 +13,13 @@ name instead of the first one that is free, and the distance is raised by all th
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ctrlgen.engine import columns as kinds
 from ctrlgen.engine.levels import Levels, levels_of, set_bits
+from ctrlgen.recent import Recent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ KEPT = 64
 KEPT_NAMES = 16
 FAR = 1 << 40
 
-_insides: weakref.WeakKeyDictionary[Lexicon, OrderedDict[tuple[int, int], Inside]] = weakref.WeakKeyDictionary()
+_insides: weakref.WeakKeyDictionary[Lexicon, Recent[tuple[int, int], Inside]] = weakref.WeakKeyDictionary()
 
 
 class Inside(NamedTuple):
@@ -68,7 +68,7 @@ class Landings:
 
     def __init__(self, machine: Machine) -> None:
         self._machine, self._network, self._lexicon = machine, machine.network, machine.network.lexicon
-        self._plain: OrderedDict[tuple[int, int, int], Plain] = OrderedDict()
+        self._plain: Recent[tuple[int, int, int], Plain] = Recent(KEPT_NAMES)
         self._one = self._lexicon.one
 
     def levels(self, configurations: Configurations) -> Levels:
@@ -161,8 +161,6 @@ class Landings:
             known = Plain((group, distances), found, np.array(sorted(doubts), np.int64))
             if alike:
                 self._plain[key] = known
-                if len(self._plain) > KEPT_NAMES:
-                    self._plain.popitem(last=False)
         elif len(known.doubts):
             again = np.zeros_like(row)
             np.bitwise_or.at(
@@ -257,12 +255,10 @@ class Landings:
         return self._machine._run(push_frame, back, parent, max(least, 0), most, 0, 0)
 
     def _grouped(self, g: int, most: int) -> Inside:
-        kept = _insides.setdefault(self._lexicon, OrderedDict())
+        kept = _insides.setdefault(self._lexicon, Recent(KEPT))
         known = kept.get((g, most))
         if known is None:
             known = kept[g, most] = self._walked(g, most)
-            if len(kept) > KEPT:
-                kept.popitem(last=False)
         return known
 
     def _walked(self, g: int, most: int) -> Inside:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -13,6 +11,7 @@ from ctrlgen.constraint import DEAD
 from ctrlgen.engine.distinct import rows_of
 from ctrlgen.engine.levels import levels_of
 from ctrlgen.errors import VocabularyError
+from ctrlgen.recent import Numbered, Recent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,15 +53,13 @@ class GuardConstraint:
         self._eos = frozenset(vocabulary.eos)
         self._controls = frozenset(t for t in vocabulary.special.values() if t < vocabulary.width) - self._eos
         self._control_row = vocabulary.row(self._controls)
-        self._positions: list[Position] = [(-1, *self.origin[1:])]
-        self._number: dict[Position, int] = {}
+        self._positions: Numbered[Position] = Numbered((-1, *self.origin[1:]))
         self._moves: dict[tuple[int, int], int] = {}
         self._farthest: dict[int, int] = {}
-        self._rows: OrderedDict[int, NDArray[np.uint32]] = OrderedDict()
+        self._rows: Recent[int, NDArray[np.uint32]] = Recent(_MOST_ROWS)
         self._distinct = rows_of(vocabulary)
         self._distinct.held_by(self)
-        self._lock = threading.Lock()
-        self.start = self._state(self.origin)
+        self.start = self._positions.number(self.origin)
 
     def after(self, context: str) -> GuardConstraint:
         """The same constraint, for a text that follows ``context``; shares all that this one has found out.
@@ -73,7 +70,7 @@ class GuardConstraint:
         for byte in context.encode(errors="replace")[-_MOST_CONTEXT:]:
             position = self._step(position, bytes([byte])) or self.origin
         other = copy(self)
-        other.start = self._state(position)
+        other.start = self._positions.number(position)
         self._distinct.held_by(other)
         return other
 
@@ -139,7 +136,7 @@ class GuardConstraint:
 
     def forget_rows(self) -> None:
         """Let go of all rows; they are computed again when needed."""
-        self._rows = OrderedDict()
+        self._rows = Recent(_MOST_ROWS)
 
     def _require(self, alphabet: Iterable[int]) -> None:
         missing = [byte for byte in sorted(alphabet) if not self.vocabulary.has_byte[byte]]
@@ -159,15 +156,6 @@ class GuardConstraint:
 
         return bool(complete(index.layout.walk, e, d, bits))
 
-    def _state(self, position: Position) -> int:
-        state = self._number.get(position)
-        if state is None:
-            with self._lock:
-                state = self._number.setdefault(position, len(self._positions))
-                if state == len(self._positions):
-                    self._positions.append(position)
-        return state
-
     def _advance(self, state: int, token: int) -> int:
         if state < 0 or not 0 <= token < self.vocabulary.width:
             return DEAD
@@ -181,7 +169,7 @@ class GuardConstraint:
         if not text:
             return DEAD
         found = self._step(self._positions[state], text)
-        after = DEAD if found is None else self._state(found)
+        after = DEAD if found is None else self._positions.number(found)
         if len(self._moves) >= _MOST_MOVES:
             self._moves = {}
         self._moves[state, token] = after
@@ -196,11 +184,7 @@ class GuardConstraint:
         row = self._control_row | np.packbits(left > 0, bitorder="little").view(np.uint32)
         if self.accepts(state):
             row |= self.vocabulary.end_row
-        row = self._distinct.share(row)
-        rows = self._rows
-        rows[state] = row
-        while len(rows) > _MOST_ROWS:
-            rows.popitem(last=False)
+        row = self._rows[state] = self._distinct.share(row)
         return row
 
     def _lengths(self, state: int) -> NDArray[np.int32]:

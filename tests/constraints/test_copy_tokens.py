@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import pickle
 import random
-import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from ctrlgen.constraints.copy_tokens import CopyTokens, TokenParts
 from ctrlgen.errors import InputError, UnsatisfiableError, VocabularyError
 from ctrlgen.testing import ToyLM, ToyTokenizer, check_laws
 from ctrlgen.vocabulary import Vocabulary
-from tests.threads import at_once
+from tests.threads import interleaved
 
 VOCABULARY = Vocabulary([b"a", b"b", b"ab", b"ba", b" ", None, None], eos=(5, 6), width=40)
 sequences = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=9), min_size=1, max_size=3)
@@ -96,6 +96,7 @@ def test_many_edges_make_the_same_rows_as_few() -> None:
         (bytearray(b"ab"), InputError, "input_ids"),
         ([1, True], InputError, r"ids\[1\]"),
         ([[0], [1, -2]], InputError, r"ids\[2\] is -2"),
+        (itertools.repeat(0), InputError, "more than"),
         ([1.0], InputError, "no token id"),
         ([], UnsatisfiableError, "nothing to copy"),
         ([[], []], UnsatisfiableError, "nothing to copy"),
@@ -118,24 +119,33 @@ def test_ids_that_are_no_text(token: int, words: str) -> None:
         CopyTokens([0, 1, token]).compile(VOCABULARY)
 
 
-def test_threads_that_evict_rows_at_once() -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda one: one >> "x",
+        lambda one: "x" >> one,
+        lambda one: one | "x",
+        lambda one: one & cg.Regex("x"),
+        lambda one: one.optional(),
+        lambda one: cg.Regex("x") >> one,
+    ],
+)
+def test_it_cannot_be_combined(make: Callable[[CopyTokens], object]) -> None:
+    with pytest.raises(InputError, match=r"CopyTokens\(2 tokens, least=1\) cannot be combined"):
+        make(CopyTokens([0, 1]))
+
+
+def test_threads_that_evict_rows_interleaved() -> None:
     constraint = TokenParts(CopyTokens(range(200)), Vocabulary([*(b"%d;" % i for i in range(200)), None], eos=[200]))
-    constraint._kept = 4
-    interval, done = sys.getswitchinterval(), []
+    constraint._rows.most = 4
     wanted = [constraint.mask(state).tobytes() for state in range(200)]
 
     def work(number: int) -> None:
         rng = random.Random(number)
         for state in rng.choices(range(200), k=4000):
             assert constraint.mask(state).tobytes() == wanted[state]
-        done.append(number)
 
-    sys.setswitchinterval(1e-6)
-    try:
-        at_once(work, 6)
-    finally:
-        sys.setswitchinterval(interval)
-    assert len(done) == 6
+    interleaved(work, 6)
 
 
 def test_it_is_a_value() -> None:

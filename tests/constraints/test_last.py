@@ -1,14 +1,13 @@
 """Grammars and lists of names as the last part of a sequence: the same language as that of parts built in."""
 
 import random
-import sys
 
 import pytest
 
 import ctrlgen as cg
 from ctrlgen.testing import ToyLM, ToyTokenizer, assert_same_language, check_laws
 from ctrlgen.vocabulary import Vocabulary
-from tests.threads import at_once
+from tests.threads import interleaved
 
 PIECES = [
     b"</t>",
@@ -108,23 +107,26 @@ def test_what_is_refused():
         cg.Dispatch({"a": GRAMMAR})
 
 
-def test_threads_that_evict_rows_at_once(monkeypatch):
+def test_threads_that_evict_rows_interleaved(monkeypatch):
     monkeypatch.setattr("ctrlgen.engine.concatenated._MOST_ROWS", 4)
     constraint = (cg.Regex("a") >> cg.Grammar('start: "x" start "y" | "z"')).compile(VOCABULARY)
     state, states = constraint.advance(constraint.start, ord("a")), []
     for _ in range(200):
         state = constraint.advance(state, ord("x"))
         states.append(state)
-    interval, done = sys.getswitchinterval(), []
 
     def work(number):
         for one in random.Random(number).choices(states, k=4000):
             assert constraint.mask(one)[ord("x") >> 5] >> (ord("x") & 31) & 1
-        done.append(number)
 
-    sys.setswitchinterval(1e-6)
-    try:
-        at_once(work, 6)
-    finally:
-        sys.setswitchinterval(interval)
-    assert len(done) == 6
+    interleaved(work, 6)
+
+
+def test_one_that_met_many_states_is_replaced(monkeypatch):
+    specification = cg.Regex("a+") >> cg.Grammar('start: "x" start "y" | "z"')
+    old = specification.compile(VOCABULARY)
+    assert specification.compile(VOCABULARY) is old
+    monkeypatch.setattr("ctrlgen.engine.concatenated.WORN_STATES", 0)
+    new = specification.compile(VOCABULARY)
+    assert new is not old
+    assert new.mask(new.start).tobytes() == old.mask(old.start).tobytes()
