@@ -117,17 +117,22 @@ def right_arguments(arguments, wanted):
     )
 
 
-def right(calls, truth):
-    """Whether calls are the wanted ones, in any order."""
-    left = [next(iter(one.items())) for one in truth]
-    for call in calls:
-        found = next(
-            (one for one in left if one[0] == call["name"] and right_arguments(call["arguments"], one[1])), None
-        )
+def right(calls, item):
+    """Whether calls are the wanted ones, in any order: as bfcl-eval's ast_checker judges them."""
+    left, functions = list(calls), {one["name"]: one["parameters"] for one in item["function"]}
+    for wanted in item["truth"]:
+        ((name, accepted),) = wanted.items()
+        found = next((one for one in left if one["name"] == name and takes(functions[name], one["arguments"])
+                      and right_arguments(one["arguments"], accepted)), None)  # fmt: skip
         if found is None:
             return False
         left.remove(found)
     return not left
+
+
+def takes(parameters, arguments):
+    """Whether all arguments are declared, and those that are required there."""
+    return set(parameters["required"]) <= set(arguments) <= set(parameters["properties"])
 
 
 def read_leniently(text):
@@ -172,7 +177,7 @@ def accuracy(model, tokenizer, folder, path, minutes, per_category):
                 for item, one in zip(batch, results, strict=True):
                     made = json.loads(one.text) if way == "constrained" else read_leniently(one.text)
                     record = {"way": way, "id": item["id"], "category": category, "text": one.text}
-                    record |= {"right": right(made, item["truth"]), "calls": len(made), "seconds": seconds}
+                    record |= {"right": right(made, item), "calls": len(made), "seconds": seconds}
                     record["valid"] = way == "constrained" and valid(one.text, item, most)
                     known[way, item["id"]] = record
                     if path:

@@ -199,7 +199,7 @@ def measure(
     first = time.perf_counter() - begun
     loaded = load_seconds(names)
     guard.check("")  # the kernels, and the scanner
-    model, tokenizer = models.load(dtype="bfloat16")
+    model, tokenizer = models.load(dtype="float32")
     torch.set_num_threads(1)
     figures: dict[str, Any] = {
         "list loaded, seconds": loaded,
