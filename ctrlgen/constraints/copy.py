@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ctrlgen.constraints.combined import Combinable
 from ctrlgen.constraints.copy_units import check_counts, units_of
-from ctrlgen.errors import InputError, UnsatisfiableError
+from ctrlgen.errors import ComplexityError, InputError, UnsatisfiableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,17 +164,24 @@ def _texts(context: str | Iterable[str]) -> tuple[str, ...]:
     if isinstance(context, bytes | bytearray | Mapping | Set) or not isinstance(context, Iterable):
         # neither bytes nor what has no order, since a span says in which text it stands
         raise InputError(f"context must be a text (str) or a list of texts, not {type(context).__name__}")
-    texts = (context,) if isinstance(context, str) else tuple(context)
-    for text in texts:
+    from ctrlgen.spans import MAX_CHARACTERS
+
+    texts: list[str] = []
+    room = MAX_CHARACTERS
+    for text in (context,) if isinstance(context, str) else context:  # which may never end
         if not isinstance(text, str):
             raise InputError(f"context must be a text or several; one is of type {type(text).__name__}")
+        texts.append(text)
+        room -= max(len(text), 1)
+        if room < 0:
+            raise ComplexityError(f"more than {MAX_CHARACTERS} characters to copy from: give a part of them")
         try:
             text.encode()
         except UnicodeEncodeError:
             raise InputError("context has a lone surrogate, which no valid text contains") from None
     if not texts:
         raise InputError("context needs at least one text")
-    return texts
+    return tuple(texts)
 
 
 @lru_cache(8)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,13 +174,20 @@ def _sequences(ids: Any) -> tuple[tuple[int, ...], ...]:
     if isinstance(listed, Mapping | Set) or not isinstance(listed, Iterable):
         # neither one number nor what has no order
         raise InputError(f"ids must be a sequence of token ids, or several, not {type(ids).__name__}")
-    parts = [part.tolist() if hasattr(part, "tolist") else part for part in islice(listed, MAX_TOKENS + 1)]
+    parts: list[Any] = []
+    count = 0
+    for one in listed:  # which may never end
+        part = one.tolist() if hasattr(one, "tolist") else one
+        parts.append(part)
+        count += max(len(part), 1) if isinstance(part, list | tuple) else 1
+        if count > MAX_TOKENS:
+            break
     several = parts if parts and all(isinstance(part, list | tuple) for part in parts) else [parts]
     for place, token in enumerate(token for part in several for token in part):
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < MAX_COUNT:
             raise InputError(f"ids[{place}] is {token!r}, no token id")
-        if place >= MAX_TOKENS:
-            raise InputError(f"more than {MAX_TOKENS} tokens (a fixed limit); copy from fewer")
+    if count > MAX_TOKENS:
+        raise InputError(f"more than {MAX_TOKENS} tokens (a fixed limit); copy from fewer")
     return tuple([tuple(part) for part in several])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 import re
@@ -18,7 +19,7 @@ import ctrlgen as cg
 from ctrlgen.closing import closing_of
 from ctrlgen.constraints.copy import Copy, Span
 from ctrlgen.constraints.copy_units import units_of
-from ctrlgen.errors import InputError, UnsatisfiableError
+from ctrlgen.errors import ComplexityError, InputError, UnsatisfiableError
 from ctrlgen.testing import Enumerated, assert_same_language, check_laws, toy_vocabulary
 from ctrlgen.vocabulary import Vocabulary
 
@@ -259,6 +260,13 @@ def test_what_is_no_text_is_not_read() -> None:
             if not (what == b"a" and isinstance(spec, cg.JsonSchema)):
                 with pytest.raises(InputError, match="to be read"):
                     spec.parse(what)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["", "ab", "ab" * 1000])
+def test_what_never_ends_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctrlgen.spans.MAX_CHARACTERS", 5000)
+    with pytest.raises(ComplexityError, match="more than 5000 characters"):
+        Copy(itertools.repeat(text))
 
 
 def test_a_long_part_is_refused_at_once_within_a_small_budget() -> None:

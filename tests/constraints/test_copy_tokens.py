@@ -107,6 +107,17 @@ def test_what_is_refused(ids: object, error: type[Exception], words: str) -> Non
         CopyTokens(ids)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("one", [7, [7], [], [7] * 1000, np.full(1000, 7)], ids=["ids", "one", "none", "many", "array"])
+def test_what_never_ends_is_refused(one: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctrlgen.constraints.copy_tokens.MAX_TOKENS", 5000)
+    with pytest.raises(InputError, match="more than 5000 tokens"):
+        CopyTokens(itertools.repeat(one))
+    read = iter(range(10**9))
+    with pytest.raises(InputError, match="more than 5000 tokens"):
+        CopyTokens(read)
+    assert next(read) == 5001
+
+
 @pytest.mark.parametrize(("least", "most"), [(-1, None), (2, 1), (0, 0), (True, None), (1, 2.0)])
 def test_limits_that_make_no_sense(least: int, most: int | None) -> None:
     with pytest.raises(InputError, match="least"):
