@@ -21,6 +21,7 @@ from ctrlgen.words import word_graph
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_BYTES = np.arange(256)
 MAX_STATES = 250_000
 """Default limit on the states of a result; a state takes one kilobyte."""
 
@@ -43,12 +44,16 @@ class Automaton:
         for array in (self.next, self.accepting, self.boundary):
             array.setflags(write=False)
 
-    def __reduce__(self) -> tuple[type[Automaton], tuple[NDArray[np.int32], NDArray[np.bool_], NDArray[np.bool_]]]:
-        # arrays come back writable from a pickle: go through the constructor again
-        return Automaton, (self.next, self.accepting, self.boundary)
+    def __reduce__(self) -> tuple[Any, ...]:
+        # arrays come back writable from a pickle: go through a constructor again
+        return Automaton.from_columns, (self.columns, self.classes, self.accepting, self.boundary)
+
+    def __len__(self) -> int:
+        """The number of states."""
+        return len(self.accepting)
 
     def __repr__(self) -> str:
-        return f"Automaton(states={len(self.next)}, signature={self.signature})"
+        return f"Automaton(states={len(self)}, signature={self.signature})"
 
     def fold(self) -> None:
         """Keep the table as ``columns`` only, a fifth of it or less; it is made again when it is asked for."""
@@ -85,11 +90,10 @@ class Automaton:
             classes: intp[256], class of each byte, all of 0..K-1 in use; by default K is 256 and the classes are bytes.
             minimal: True if no two states are equivalent, which saves looking for them.
         """
-        from ctrlgen.automaton_kernel import spread
         from ctrlgen.minimal_kernel import canonical
 
         if classes is None:
-            columns, classes = _merge_columns(columns)
+            columns, classes = _merge(columns, _BYTES)
         else:
             _, first = np.unique(classes, return_index=True)
             order = np.argsort(first)  # breadth-first numbers follow byte order, so columns must
@@ -97,11 +101,30 @@ class Automaton:
         kept, number = canonical(columns, accepting * np.uint8(2) + boundary, minimal)
         if not len(kept):
             return cls.empty()
-        result = cls(spread(columns, kept, number, classes), accepting[kept], boundary[kept])
-        narrow = columns[kept]
-        narrow[narrow >= 0] = number[narrow[narrow >= 0]]
-        narrow, merged = _merge_columns(narrow)
-        result.__dict__["_merged"] = narrow, merged[classes]
+        columns = columns[kept]
+        columns[columns >= 0] = number[columns[columns >= 0]]
+        return cls.from_columns(*_merge(columns, classes), accepting[kept], boundary[kept])
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: NDArray[np.int32],
+        classes: NDArray[np.intp],
+        accepting: NDArray[np.bool_],
+        boundary: NDArray[np.bool_],
+    ) -> Automaton:
+        """An automaton that is canonical already, which is not checked, by its ``columns`` and ``classes``.
+
+        Args:
+            columns: int32[S, K], no two of them equal, in order of their first byte.
+            classes: intp[256], the column of each byte.
+            accepting: bool[S].
+            boundary: bool[S].
+        """
+        result = cls.__new__(cls)
+        result.__dict__.update(accepting=accepting, boundary=boundary, _merged=(columns, classes))
+        for array in (columns, classes, accepting, boundary):
+            array.setflags(write=False)
         return result
 
     @classmethod
@@ -112,9 +135,12 @@ class Automaton:
             ComplexityError: more than ``max_states`` states are needed.
         """
         graph = word_graph(strings, max_states)
-        table = np.full((len(graph.accepting), 256), -1, dtype=np.int32)
-        table[graph.source, graph.byte] = graph.target
-        return cls(table, graph.accepting, graph.boundary)
+        used, column = np.unique(graph.byte, return_inverse=True)
+        columns = np.full((len(graph.accepting), len(used) + 1), -1, dtype=np.int32)
+        columns[graph.source, column] = graph.target
+        classes = np.full(256, len(used))  # the last: bytes that no string has
+        classes[used] = np.arange(len(used))
+        return cls.from_columns(*_merge(columns, classes), graph.accepting, graph.boundary)
 
     @classmethod
     def empty(cls) -> Automaton:
@@ -136,7 +162,7 @@ class Automaton:
     @property
     def is_empty(self) -> bool:
         """Whether the language has no string at all."""
-        return len(self.next) == 1 and not self.accepting[0] and bool((self.next < 0).all())
+        return len(self) == 1 and not self.accepting[0] and bool((self.columns < 0).all())
 
     @cached_property
     def signature(self) -> str:
@@ -148,7 +174,7 @@ class Automaton:
 
     @cached_property
     def _merged(self) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-        return _merge_columns(self.next)
+        return _merge(self.next, _BYTES)
 
     @property
     def columns(self) -> NDArray[np.int32]:
@@ -162,10 +188,11 @@ class Automaton:
 
     def advance(self, state: int, data: bytes) -> int:
         """The state after ``data``, -1 as soon as no continuation is in the language."""
+        columns, classes = self._merged
         for byte in data:
             if state < 0:
                 break
-            state = int(self.next[state, byte])
+            state = int(columns[state, classes[byte]])
         return state
 
     def matches(self, data: bytes) -> bool:
@@ -229,7 +256,7 @@ class Automaton:
         """
         if self.is_empty or other.is_empty:
             return Automaton.empty()
-        size = len(self.next)
+        size = len(self)
         left, right, classes = _joint(self, other)
         rows = np.concatenate((left, np.where(right < 0, np.int32(-1), right + np.int32(size))))
         enters = np.full(len(rows), -1, np.int32)
@@ -249,7 +276,7 @@ class Automaton:
             raise ValueError(f"repeat({low}, {high}) needs 0 <= low <= high")
         if high == 0 or self.is_empty:
             return Automaton.empty() if low > 0 else Automaton.epsilon()
-        copies, size = high or max(low, 1), len(self.next)
+        copies, size = high or max(low, 1), len(self)
         if copies * size > 4 * max_states:
             raise _too_many("repetition", copies * size, max_states)
         shifts = np.arange(0, copies * size, size, dtype=np.int32)[:, None, None]
@@ -281,12 +308,14 @@ def _too_many(what: str, count: int, limit: int) -> ComplexityError:
     )
 
 
-def _merge_columns(table: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+def _merge(columns: NDArray[np.int32], classes: NDArray[np.intp]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
     """Equal columns merged, in order of their first byte, and the merged column of each byte."""
     from ctrlgen.automaton_kernel import equal_columns
 
-    first, classes = np.unique(equal_columns(np.ascontiguousarray(table, dtype=np.int32)), return_inverse=True)
-    return np.ascontiguousarray(table[:, first], dtype=np.int32), classes
+    same = equal_columns(np.ascontiguousarray(columns, dtype=np.int32))[classes]
+    _, first, merged = np.unique(same, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return np.ascontiguousarray(columns[:, same[first[order]]], dtype=np.int32), np.argsort(order)[merged]
 
 
 def _joint(a: Automaton, b: Automaton) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.intp]]:

@@ -224,29 +224,15 @@ def equal_columns(table):
 
 
 @kernel
-def spread(columns, order, number, classes):
-    """int32[N, 256]: the rows of some states, with new numbers, over bytes instead of classes."""
-    table = np.empty((len(order), 256), np.int32)
-    row = np.empty(columns.shape[1], np.int32)
-    for i in range(len(order)):
-        for k in range(columns.shape[1]):
-            target = columns[order[i], k]
-            row[k] = number[target] if target >= 0 else -1
-        for byte in range(256):
-            table[i, byte] = row[classes[byte]]
-    return table
-
-
-@kernel
-def with_end(table, accepting, byte, place):
-    """A table with a state more, numbered ``place``, that ``byte`` leads to from all accepting states."""
-    result = np.empty((len(table) + 1, 256), np.int32)
-    for i in range(len(table)):
+def with_end(columns, accepting, end, place):
+    """A table with a state more, numbered ``place``, that column ``end`` leads to from all accepting states."""
+    result = np.empty((len(columns) + 1, columns.shape[1]), np.int32)
+    for i in range(len(columns)):
         row = result[i + 1 if i >= place else i]
-        for k in range(256):
-            row[k] = table[i, k] + (table[i, k] >= place)
+        for k in range(columns.shape[1]):
+            row[k] = columns[i, k] + (columns[i, k] >= place)
         if accepting[i]:
-            row[byte] = place
+            row[end] = place
     result[place] = -1
     return result
 

@@ -48,6 +48,6 @@ def _sizes(constraint: Constraint) -> tuple[int | None, int | None, int | None]:
             return network.size, len(network.lexicon.shortest), held
     if isinstance(constraint, GrammarMachine):
         store, automata = constraint.store, constraint.language.automata
-        states = sum(len(automaton.next) for automaton in automata)
+        states = sum(len(automaton) for automaton in automata)
         return len(constraint.tables.accepts), states, store.nbytes
     return None, None, None

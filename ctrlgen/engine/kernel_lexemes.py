@@ -192,26 +192,27 @@ def merge_below(trie, tokens, exits, n, first_node, first_token, nodes, flat):
 
 
 @kernel
-def count_ranges(step):
+def count_ranges(columns, classes):
     """Number of runs of bytes with the same target."""
     n = ZERO
-    for s in range(step.shape[0]):
+    for s in range(columns.shape[0]):
         before = np.int32(-1)
         for byte in range(256):
-            n += step[s, byte] >= 0 and step[s, byte] != before
-            before = step[s, byte]
+            target = columns[s, classes[byte]]
+            n += target >= 0 and target != before
+            before = target
     return n
 
 
 @kernel
-def take_in(table, accepting, boundary, first, first_range, step, states, ranges, row_of):
+def take_in(columns, classes, accepting, boundary, first, first_range, step, states, ranges, row_of):
     """Write an automaton to the arrays of a lexicon, from state ``first`` and range ``first_range`` on."""
     r = first_range
-    for s in range(table.shape[0]):
+    for s in range(columns.shape[0]):
         at = first + s
         low, before = r, np.int32(-1)
         for byte in range(256):
-            target = table[s, byte]
+            target = columns[s, classes[byte]]
             if target >= 0:
                 target += first
                 if target == before:
@@ -229,14 +230,14 @@ def take_in(table, accepting, boundary, first, first_range, step, states, ranges
 
 
 @kernel
-def distances(step, accepting, out):
+def distances(columns, accepting, out):
     """Fewest bytes from each state to acceptance, -1 where there is no way; out: int32[S]. Breadth first, backwards."""
-    n = step.shape[0]
+    n = columns.shape[0]
     starts = np.zeros(n + 1, np.int64)
     for s in range(n):
         before = np.int32(-1)
-        for byte in range(256):
-            t = step[s, byte]
+        for k in range(columns.shape[1]):
+            t = columns[s, k]
             if t >= 0 and t != before:
                 starts[t + 1] += 1
             before = t
@@ -245,8 +246,8 @@ def distances(step, accepting, out):
     sources, at = np.empty(starts[n], np.int32), starts.copy()
     for s in range(n):
         before = np.int32(-1)
-        for byte in range(256):
-            t = step[s, byte]
+        for k in range(columns.shape[1]):
+            t = columns[s, k]
             if t >= 0 and t != before:
                 sources[at[t]] = s
                 at[t] += 1

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from ctrlgen.vocabulary import Vocabulary
 
+_BYTES = np.arange(256)
 _NO_COUNTS = np.zeros(0, np.uint8)
 _RECIPE, _RECIPES, _STEPS, _WALKS, _ITEMS = 4112, 1 << 15, 1 << 19, 1 << 12, 1 << 20  # as ``kernel_recipes`` says
 _REACHES = 32, 12, 6  # bytes of tokens that a walk may leave out
@@ -181,7 +182,8 @@ class Lexicon:
         with self.lock:
             key = automaton.signature, False
             if key not in self._starts:
-                self._starts[key] = self._take_in(automaton)
+                columns, classes = automaton.columns, automaton.classes
+                self._starts[key] = self._take_in(columns, classes, automaton.accepting, automaton.boundary)
                 automaton.fold()  # it is here now
             return self._starts[key]
 
@@ -197,8 +199,7 @@ class Lexicon:
                 ends = (table[:, :32] >= 0).any(1)
                 labels = np.where(ends, (table[:, :32] >= 0).argmax(1), -1).astype(np.int32)
                 table[ends], accepting[:] = -1, ends
-                named = type(automaton)(table, accepting, automaton.boundary)
-                start = self._take_in(named)
+                start = self._take_in(table, _BYTES, accepting, automaton.boundary)
                 span = self._states.array[start : start + len(table)]
                 endings = automaton.endings(ENDLESS)
                 span[:, LABEL], span[:, ENDINGS] = labels, np.where(endings < 0, ENDLESS, endings)
@@ -261,16 +262,23 @@ class Lexicon:
         """Whether the bytes so far end on a whole character."""
         return bool(self._states.array[state, BOUNDARY])
 
-    def _take_in(self, automaton: Automaton) -> int:
+    def _take_in(
+        self,
+        columns: NDArray[np.int32],
+        classes: NDArray[np.intp],
+        accepting: NDArray[np.bool_],
+        boundary: NDArray[np.bool_],
+    ) -> int:
         from ctrlgen.engine.kernel_lexemes import count_ranges, take_in
 
         # all that can take long or fail comes first, so that an interrupt leaves the lexicon as it was
-        table, accepting, size = np.ascontiguousarray(automaton.next), automaton.accepting, len(automaton.next)
-        first, ranges = self._step.n, int(count_ranges(table))
-        shortest = _distances(table, accepting)
+        columns, size = np.ascontiguousarray(columns), len(columns)
+        first, ranges = self._step.n, int(count_ranges(columns, classes))
+        shortest = _distances(columns, accepting)
         whole = self.all_bytes
         if not whole:
-            with_bytes_there_are = _distances(np.where(self.has_byte, table, -1), accepting)
+            spelled = columns[:, np.unique(classes[self.has_byte])]
+            with_bytes_there_are = _distances(spelled, accepting)
             # of names the state after the byte that says their class is never reached: it leads nowhere in any case
             whole = all(some >= 0 or every < 0 for some, every in zip(with_bytes_there_are, shortest, strict=True))
             shortest = with_bytes_there_are if whole else shortest
@@ -285,7 +293,7 @@ class Lexicon:
             growing.grow(size)
         step, states, all_ranges, row_of = self._step, self._states, self._ranges, self._row_of
         take_in(
-            table, accepting, automaton.boundary, first, first_range,
+            columns, classes, accepting, boundary, first, first_range,
             step.array, states.array, all_ranges.array, row_of.array[:, 0],
         )  # fmt: skip
         while self._spans and self._spans[-1] >= first:
@@ -389,7 +397,8 @@ class Lexicon:
         """Row of the tokens without quotes, backslashes and control characters; root of the trie of all others."""
         if self._free is None:
             table = _free_text()
-            start = self._take_in(Automaton(table, np.ones(len(table), bool), np.ones(len(table), bool)))
+            everywhere = np.ones(len(table), bool)
+            start = self._take_in(table, _BYTES, everywhere, everywhere)
             row = np.zeros(self.words, np.uint32)
             self.walk(0, start, row)
             self._free = row, self.trie_without(row)
@@ -446,13 +455,14 @@ class Lexicon:
         return first
 
 
-def _distances(step: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list[int]:
+def _distances(columns: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list[int]:
     """Fewest bytes from each state to acceptance, -1 where there is no way."""
     from ctrlgen.engine.kernel_lexemes import distances
 
-    out = np.empty(len(step), np.int32)
-    distances(np.ascontiguousarray(step), accepting, out)
-    return [int(d) for d in out.tolist()]
+    out = np.empty(len(columns), np.int32)
+    distances(np.ascontiguousarray(columns), accepting, out)
+    ways: list[int] = out.tolist()
+    return ways
 
 
 @cache

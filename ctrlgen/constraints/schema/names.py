@@ -96,7 +96,7 @@ def finite(names: Automaton, limit: int = MAX_FINITE) -> list[str] | None:
         state, text = todo.pop()
         if names.accepting[state]:
             texts.append(text)
-        row = names.next[state]
+        row = names.columns[state, names.classes]
         todo += [(int(row[byte]), text + bytes((byte,))) for byte in np.flatnonzero(row >= 0).tolist()]
     return [json.loads(b'"' + text + b'"') for text in sorted(texts)]
 

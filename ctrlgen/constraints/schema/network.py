@@ -289,7 +289,7 @@ def numbered(classes: tuple[Automaton, ...]) -> Automaton:
 
 def _ended(names: Automaton, number: int) -> Automaton:
     """The names, which end with a quote and so in one state, with one byte more."""
-    size = len(names.next)
+    size = len(names)
     table = np.vstack((names.next, np.full((1, 256), -1, np.int32)))
     table[:size][names.accepting, number] = size
     boundary = np.append(names.boundary, True)

@@ -22,7 +22,8 @@ def stored(key: str, build: Callable[[], Automaton]) -> Automaton:
     """
     arrays = load_arrays(f"automaton 1 {key}")
     if arrays is not None:
-        return Automaton(arrays["columns"][:, arrays["classes"]], arrays["accepting"], arrays["boundary"])
+        classes = arrays["classes"].astype(np.intp)
+        return Automaton.from_columns(arrays["columns"], classes, arrays["accepting"], arrays["boundary"])
     automaton = build()
     store_arrays(
         f"automaton 1 {key}",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_COUNT = (1 << 31) - 1
 MAX_STATES = 60_000
+_QUOTE = ord('"')
 
 Language = tuple[bool, Literal["pattern", "format", "x-quote"], str]
 """Whether it must be met or must not, what it is, and how it is called."""
@@ -165,12 +166,16 @@ def closed(content: Automaton) -> Automaton:
     """
     from ctrlgen.automaton_kernel import with_end
 
-    quote, size = ord('"'), len(content.next)
-    first = int(content.accepting.argmax())
-    place = 1 + max(int(content.next[:first].max(initial=0)), int(content.next[first, :quote].max(initial=0)))
-    table = with_end(content.next, content.accepting, quote, place)
-    content.fold()  # it stays in caches, and is seldom asked for again
-    return Automaton(table, np.arange(size + 1) == place, np.insert(content.boundary, place, True))
+    apart = content.classes.copy()
+    apart[_QUOTE] = content.columns.shape[1]  # a column of its own
+    _, at, classes = np.unique(apart, return_index=True, return_inverse=True)
+    order = np.argsort(at)
+    columns, classes = content.columns[:, content.classes[at[order]]], np.argsort(order)[classes]
+    first, end = int(content.accepting.argmax()), int(classes[_QUOTE])
+    place = 1 + max(int(columns[:first].max(initial=0)), int(columns[first, classes[:_QUOTE]].max(initial=0)))
+    columns = with_end(columns, content.accepting, end, place)
+    boundary = np.insert(content.boundary, place, True)
+    return Automaton.from_columns(columns, classes, np.arange(len(columns)) == place, boundary)
 
 
 @lru_cache(256)
