@@ -10,7 +10,8 @@ may end, so that one token more is left for each, and a budget cuts them off as 
 Reference: TruncProof, arXiv 2605.13076, for the rule; here for any constraint, on tokens.
 
 Far from the end nothing is left out, and nothing is looked at but ``farthest``, a bound on the distance after any
-token. Constraints may bring that bound (``farthest(state)``) or the distances themselves (``levels(state)``); others
+token. Constraints may bring that bound (``farthest(state)``) or the distances themselves (``levels(state)``), or say
+what they are made of (``beside(state)``); others
 are followed token by token where they allow few. Where they allow many, it is taken for granted that a token raises
 the distance to no more than twice its value and ``RISE``; closer to the end than that, only so many of the shortest
 tokens are offered.
@@ -125,6 +126,9 @@ class Closing:
         bound = getattr(constraint, "farthest", None)
         if bound is not None:
             return int(bound(state))
+        if hasattr(constraint, "beside"):
+            ways, alone = constraint.beside(state)
+            return max([alone.most, *(closing_of(one).farthest(one, at) + more for one, at, more in ways)])
         if not _tells(constraint, state) and _count(constraint.mask(state)) > FEW:
             return 2 * constraint.distance(state) + RISE
         return self.levels(constraint, state).most
@@ -199,10 +203,23 @@ def _levels(constraint: Constraint, state: int) -> Levels:
     if _tells(constraint, state):
         found: Levels = constraint.levels(state)  # type: ignore[attr-defined]
         return found
+    if hasattr(constraint, "beside"):
+        return _levels_of_all(*constraint.beside(state))
     mask = constraint.mask(state)
     if _count(mask) <= FEW or hasattr(constraint, "farthest"):
         return levels_one_by_one(constraint, state, set_bits(mask).tolist())
     return levels_one_by_one(constraint, state, _shortest_with_a_nearer(constraint, state, mask))
+
+
+def _levels_of_all(ways: list[tuple[Constraint, int, int]], alone: Levels) -> Levels:
+    """Of a constraint that is made of others, with so many tokens behind each: a token counts where it counts least."""
+    groups, tokens, distances = list(alone.groups), [alone.tokens], [alone.distances]
+    for one, at, more in ways:
+        told = closing_of(one).levels(one, at)
+        groups += [(group, beyond + more) for group, beyond in told.groups]
+        tokens.append(told.tokens)
+        distances.append(told.distances + more)
+    return Levels(tuple(groups), np.concatenate(tokens), np.concatenate(distances))
 
 
 def _shortest_with_a_nearer(constraint: Constraint, state: int, mask: NDArray[np.uint32]) -> Iterator[int]:

@@ -35,22 +35,6 @@ class Part(Hashable, Protocol):
         ...
 
 
-class Last:
-    """What can only be the last part of a sequence, and is compiled apart: grammars, names."""
-
-    def compile(self, vocabulary: Vocabulary) -> Constraint:
-        """The constraint over ``vocabulary``."""
-        raise NotImplementedError
-
-    def __rrshift__(self, other: object) -> Sequence:
-        """``other``, a string that stands for itself, then this."""
-        return Sequence((_part(other), self))
-
-    def __rshift__(self, other: object) -> Sequence:
-        """Refused: nothing can follow."""
-        return Sequence((self, _part(other)))
-
-
 class Combinable:
     """The operators of specifications."""
 
@@ -66,8 +50,7 @@ class Combinable:
 
     def __rshift__(self, other: object) -> Sequence:
         """This, then ``other``: a specification, or a string that stands for itself."""
-        last = (other,) if isinstance(other, Last) else _parts(_part(other), Sequence)
-        return Sequence((*_parts(self, Sequence), *last))
+        return Sequence((*_parts(self, Sequence), *_parts(_part(other), Sequence)))
 
     def __rrshift__(self, other: object) -> Sequence:
         """``other``, a string that stands for itself, then this."""
@@ -121,6 +104,25 @@ class Combinable:
         return cost_of(self, vocabulary)  # type: ignore[arg-type]
 
 
+class Apart(Combinable):
+    """What is compiled apart, and filled in where it stands: grammars, names."""
+
+    def compile(self, vocabulary: Vocabulary) -> Constraint:
+        """The constraint over ``vocabulary``."""
+        raise NotImplementedError
+
+    def build(self, network: Network) -> int:
+        """The node in ``network`` where it is filled in."""
+        return network.hole(self)
+
+
+def apart(part: object) -> tuple[Apart, ...]:
+    """What is filled into a specification, each once."""
+    if isinstance(part, Apart):
+        return (part,)
+    return tuple(dict.fromkeys(one for inner in getattr(part, "pieces", ()) for one in apart(inner)))
+
+
 class _Compiled(Combinable):
     """What is compiled by building it into a network of its own."""
 
@@ -132,7 +134,7 @@ class _Compiled(Combinable):
         """The constraint over ``vocabulary``."""
         from ctrlgen.engine.compiled import compiled
 
-        return compiled(self, vocabulary, self.build)
+        return compiled(self, vocabulary, self.build, apart(self))
 
 
 @dataclass(frozen=True)
@@ -158,13 +160,16 @@ class Sequence(_Compiled):
 
     def __post_init__(self) -> None:
         for part in self.parts[:-1]:
-            if isinstance(part, Last):
-                raise InputError(f"{part!r} can only come last, so nothing can follow it")
             if getattr(part, "open_end", False):
                 raise InputError(
                     f"{part!r} goes on to the end of the text, so nothing can follow; say where it ends "
                     "(until=..., stop=...), or write it last"
                 )
+
+    @property
+    def pieces(self) -> tuple[Any, ...]:
+        """The parts."""
+        return self.parts
 
     @property
     def open_end(self) -> bool:
@@ -182,14 +187,12 @@ class Sequence(_Compiled):
 
         node = END
         for part in reversed(self.parts):
-            if isinstance(part, Last):
-                raise InputError(f"{part!r} can only come last in a sequence that stands for itself")
             node = network.call(part.build(network), node)
         return node
 
     def compile(self, vocabulary: Vocabulary) -> Constraint:
         """The constraint over ``vocabulary``."""
-        if not isinstance(self.parts[-1], Last):
+        if not isinstance(self.parts[-1], Apart) or len(self.parts) == 1 or any(map(apart, self.parts[:-1])):
             return super().compile(vocabulary)
         from ctrlgen.constraints.free import Free
         from ctrlgen.engine.compiled import kept
@@ -206,6 +209,11 @@ class Either(_Compiled):
     """One of several specifications."""
 
     parts: tuple[Part, ...]
+
+    @property
+    def pieces(self) -> tuple[Any, ...]:
+        """The parts."""
+        return self.parts
 
     @property
     def open_end(self) -> bool:
@@ -242,6 +250,11 @@ class Repeat(_Compiled):
             raise InputError(f"{self.part!r} goes on to the end of the text, so it cannot be repeated")
         if numbers != sorted(numbers):
             raise InputError(f"repeat({self.least}, {self.most}): the most must not be below the least")
+
+    @property
+    def pieces(self) -> tuple[Any, ...]:
+        """The part."""
+        return (self.part,)
 
     def build(self, network: Network) -> int:
         """A node that counts.
@@ -299,7 +312,8 @@ def _part(value: object) -> Part:
         return Text(value)
     if not isinstance(value, Combinable) or not callable(getattr(value, "build", None)):
         raise InputError(
-            f"{value!r} cannot be combined; what can: strings, Regex, Choice, Copy, JsonSchema, and combinations"
+            f"{value!r} cannot be combined; what can: strings, Regex, Choice, Copy, JsonSchema, Grammar, "
+            "PackageNames, and combinations"
         )
     return value  # type: ignore[return-value]
 

@@ -85,6 +85,11 @@ class Dispatch(_Compiled):
         """Whether nothing can follow."""
         return not self.stop
 
+    @property
+    def pieces(self) -> tuple[Part, ...]:
+        """What the triggers call for."""
+        return tuple(what for _, what in self.calls)
+
     def build(self, network: Network) -> int:
         """The start node of the text in ``network``."""
         from ctrlgen.engine.containers import Between

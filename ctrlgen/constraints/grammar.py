@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from ctrlgen.constraints.combined import Last
+from ctrlgen.constraints.combined import Apart
 from ctrlgen.engine.cfg.lexer import Language, Renaming
 from ctrlgen.engine.cfg.productions import Production, Productions
 from ctrlgen.errors import InputError, RegexError, SpecificationError
@@ -105,7 +105,7 @@ def _renamings(terminals: tuple[Terminal, ...]) -> dict[int, tuple[Renaming, ...
 
 
 @dataclass(frozen=True)
-class Grammar(Last):
+class Grammar(Apart):
     """The whole text matches a context-free grammar.
 
     Args:

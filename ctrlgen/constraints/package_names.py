@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ctrlgen.constraints.combined import Last
+from ctrlgen.constraints.combined import Apart
 from ctrlgen.errors import InputError
 from ctrlgen.index.name_index import NameIndex
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, init=False)
-class PackageNames(Last):
+class PackageNames(Apart):
     """The text is a name on a list: a model cannot make one up.
 
     >>> spec = PackageNames(["numpy", "Flask_SQLAlchemy"], normalise="pep503", separator=" ")

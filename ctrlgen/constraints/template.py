@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ctrlgen.constraints.choice import Choice
-from ctrlgen.constraints.combined import Combinable, Sequence, Text
+from ctrlgen.constraints.combined import Combinable, Sequence, Text, apart
 from ctrlgen.constraints.regex import Regex
 from ctrlgen.errors import InputError
 
@@ -85,6 +85,11 @@ class Template(Combinable):
         """Whether a part has its length in tokens, so that the same text cut otherwise may not be allowed."""
         return any(isinstance(part, Gap) for part in self.parts)
 
+    @property
+    def pieces(self) -> tuple[Any, ...]:
+        """The parts."""
+        return self.parts
+
     def compile(self, vocabulary: Vocabulary) -> Constraint:
         """The constraint over ``vocabulary``.
 
@@ -94,7 +99,7 @@ class Template(Combinable):
         if not self.counts_tokens:
             from ctrlgen.engine.compiled import compiled
 
-            return compiled(self, vocabulary, self.build)
+            return compiled(self, vocabulary, self.build, apart(self))
         from ctrlgen.engine.gapped import Gapped
 
         runs: list[Constraint | tuple[int, int | None]] = []

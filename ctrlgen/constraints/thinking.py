@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ctrlgen.constraints.combined import Last, Sequence, _Compiled, _part
+from ctrlgen.constraints.combined import Apart, Sequence, _Compiled, _part
 from ctrlgen.constraints.free import Ending, EndOfText, Free, Token
 from ctrlgen.constraints.regex import Regex
 from ctrlgen.errors import InputError
@@ -64,7 +64,7 @@ def Thinking(
         between = "" if isinstance(end, EndOfText) else Blanks()
     thought = Free(until=closes, max_tokens=max_tokens, keep=keep)
     opened = (thought,) if opens is None else (_part(opens), thought)
-    if isinstance(answer, Last):
+    if isinstance(answer, Apart):
         return Sequence((*opened, answer) if between == "" else (*opened, _part(between), answer))
     after = _part(answer) if between == "" else Sequence((_part(between), _part(answer)))
     return Sequence((*opened, after))

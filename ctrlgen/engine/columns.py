@@ -22,6 +22,8 @@ UNKNOWN = -2
 # edges of BYTES from here on read no byte but a letter: LETTERS + id of a control token, or LEAVE, which reads nothing
 # and is taken by who decodes
 LETTERS, LEAVE = 256, 1 << 40
+# and from here on a place where something else is filled in (filled), by its number
+HOLES = 1 << 41
 # ENDINGS: this many or more
 ENDLESS = 1 << 30
 # states of the parts of texts (kernel_spans) have numbers from here on, so that they are told from those of the lexicon

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctrlgen.engine.machine import compile_network
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from ctrlgen.constraint import Constraint
     from ctrlgen.engine.network import Network
@@ -22,17 +22,20 @@ _kept: OrderedDict[tuple[Hashable, Vocabulary], Constraint] = OrderedDict()
 _lock = threading.Lock()
 
 
-def compiled(specification: Hashable, vocabulary: Vocabulary, build: Callable[[Network], int]) -> Constraint:
+def compiled(
+    specification: Hashable, vocabulary: Vocabulary, build: Callable[[Network], int], within: Iterable[Any] = ()
+) -> Constraint:
     """The constraint of a specification, compiled at its first use over a vocabulary.
 
     Args:
         specification: anything hashable that equals another exactly if both mean the same.
         vocabulary: the vocabulary, its width included.
         build: makes the network and returns its start node.
+        within: specifications that are filled in.
     """
 
     def make() -> Constraint:
-        made = compile_network(vocabulary, build)
+        made = compile_network(vocabulary, build, {one: one.compile(vocabulary) for one in within})
         if getattr(specification, "may_be_cut", False):
             made.may_be_cut = True  # type: ignore[attr-defined]
         return made

@@ -8,7 +8,7 @@ import numpy as np
 
 from ctrlgen.constraint import DEAD
 from ctrlgen.engine import kernel_step, kernel_table
-from ctrlgen.engine.columns import FORK, LEAVE, LETTERS
+from ctrlgen.engine.columns import FORK, HOLES, LEAVE, LETTERS
 from ctrlgen.engine.kernel_kept import DOUBTFUL, EMPTY, MAY_END, fill_kept
 from ctrlgen.engine.kernel_step import advance_token
 from ctrlgen.engine.landings import Landings
@@ -19,13 +19,14 @@ from ctrlgen.engine.witness import Witness
 from ctrlgen.errors import ComplexityError, UnsatisfiableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable, Mapping
 
     from numpy.typing import NDArray
 
     from ctrlgen.constraint import Constraint
     from ctrlgen.engine.levels import Levels
     from ctrlgen.engine.network import Phase
+    from ctrlgen.engine.phased import Phased
     from ctrlgen.vocabulary import Vocabulary
 
 _MAX_WORK = 1 << 22
@@ -57,6 +58,7 @@ class Machine(States):
         self._landings = Landings(self)
         self._atoms = frozenset(network.atoms)
         self._left: dict[int, int] = {}
+        self._filled_in: dict[tuple[int, int], int] = {}
         self._phases: dict[int, Phase | None] = {}
         self._hurried: dict[int, int] = {}
         with self.lock:
@@ -73,6 +75,15 @@ class Machine(States):
         """A shortest text that ends legally from ``state``, without its control tokens."""
         with self.lock:
             return min((self._witness.of(s, k) for s, k in self._sets[state]), key=lambda w: (len(w), w), default=b"")
+
+    def fill(self, state: int, number: int) -> int:
+        """The state after what is filled into a hole; DEAD where the hole is not."""
+        known = self._filled_in.get((state, number))
+        if known is None:
+            with self.lock:
+                after = self._read_letter(self._sets[state], HOLES + number)
+                known = self._filled_in[state, number] = self._state(after) if after else DEAD
+        return known
 
     # free text
 
@@ -217,7 +228,7 @@ class Machine(States):
             rows = [*[row for row, _ in found], *([self._end_row] if flags & MAY_END else [])]
             row = self._shared(np.bitwise_or.reduce(rows))
         self._accepts[state] = flags >= MAY_END
-        if flags & EMPTY:
+        if flags & EMPTY and not self.network.holes.used:  # where something is filled in, there is nothing else
             raise UnsatisfiableError(
                 f"no token of the vocabulary can continue here; the constraint wants {self.witness(state)!r}"
             )
@@ -357,8 +368,15 @@ class Machine(States):
         return 1 + min(self._witness.rest(s, k).tokens for s, k in self._sets[state])
 
 
-def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> Constraint:
+def compile_network(
+    vocabulary: Vocabulary, build: Callable[[Network], int], fillings: Mapping[Hashable, Constraint] | None = None
+) -> Constraint:
     """The constraint of the network that ``build`` makes; build returns its start node.
+
+    Args:
+        vocabulary: whose tokens.
+        build: makes the network.
+        fillings: the constraints of what may be filled in.
 
     Raises:
         UnsatisfiableError: no string of this vocabulary satisfies it.
@@ -367,6 +385,7 @@ def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> 
     lexicon = lexicon_of(vocabulary)
     with lexicon.lock:
         network = Network(lexicon)
+        network.holes.fillings.update(fillings or {})
         start = build(network)
         if not lexicon.all_bytes:
             network.build_all(100_000)
@@ -376,10 +395,17 @@ def compile_network(vocabulary: Vocabulary, build: Callable[[Network], int]) -> 
         raise ComplexityError(
             "free text with max_tokens, keep or until=EOS needs a vocabulary with tokens for each byte of what follows"
         )
+    made: Machine | Phased = machine
     if limited:
         from ctrlgen.engine.phased import Phased
 
-        return Phased(machine)
+        made = Phased(machine)
+    if network.holes.used:
+        from ctrlgen.engine.filled import Filled
+
+        return Filled(made, tuple(network.holes.used))
+    if limited:
+        return made
     if network.complete:
         return machine
     from ctrlgen.engine.pruned import Pruned

@@ -6,6 +6,7 @@ text share their rows. Each node knows how many bytes a short way to END takes.
 
     END                           returns
     letters(edges)                reads a control token, or nothing where who decodes says so
+    hole(what)                    reads what another constraint reads (engine/filled.py)
     literal(text, then)           reads text
     strings(texts, then)          reads one of texts
     branches(ways)                reads one of several texts, each going on in its own way
@@ -31,10 +32,11 @@ from ctrlgen.engine import columns as kinds
 from ctrlgen.engine.beginning import FIRST_NODES, FRAMES, GROWING, LAYOUT, PAIRS, RECORD_BUCKETS, RECORDS, SIZES
 from ctrlgen.engine.containers import Containers, at_most
 from ctrlgen.engine.growing import Growing
+from ctrlgen.engine.holes import Holes
 from ctrlgen.errors import ComplexityError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -102,6 +104,7 @@ class Network:
         self._known: dict[Any, int] = {}
         self.atoms: set[int] = set()
         self.phases: dict[int, Phase] = {}
+        self.holes = Holes()
         self._builders: dict[int, Callable[[], int]] = {}
         self.cost: list[int] = [cost for _, cost in FIRST_NODES]
         self._cheapest: list[int] = [-1] * len(FIRST_NODES)  # the node or edge on the shortest way
@@ -237,6 +240,13 @@ class Network:
         known = dict(edges)
         self.atoms |= {letter - kinds.LETTERS for letter in known if letter != kinds.LEAVE}
         return self._bytes([(letter, letter, known[letter]) for letter in sorted(known)])
+
+    def hole(self, what: Hashable) -> int:
+        """Reads what is filled in here."""
+        number = self.holes.number(what, self._all_bytes)
+        node = self._byte(kinds.HOLES + number, END)
+        self.cost[node] = self.holes.cost(number)
+        return node
 
     @property
     def leaves(self) -> bool:

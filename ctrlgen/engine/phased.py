@@ -76,6 +76,10 @@ class Phased:
         """As of the machine."""
         return self.inner.worn
 
+    def entered(self, machine_state: int) -> int:
+        """The state of a machine's that has just been reached by what does not count."""
+        return self._settled(machine_state, 0)
+
     def machine_state(self, state: int) -> int:
         """The state of the machine, without the count."""
         return state // self._size

@@ -52,10 +52,11 @@ class Rest(NamedTuple):
 _NOTHING = Rest(0, 0, 0, b"", np.zeros(1, np.int32))
 
 
-def _with_letter(letter: int, rest: Rest) -> Rest:
-    """The rest with a letter before it that is no byte: a token for itself, or nothing where it says to leave."""
-    if letter == kinds.LEAVE:
-        return Rest(rest.tokens, rest.length, rest.shift, b"", np.full(1, rest.tokens, np.int32))
+def _with_letter(letter: int, rest: Rest, network: Network) -> Rest:
+    """The rest with a letter before it that is no byte: a token for itself, what is filled in, or nothing to leave."""
+    if letter == kinds.LEAVE or letter >= kinds.HOLES:
+        tokens = rest.tokens + (0 if letter == kinds.LEAVE else network.holes.cost(letter - kinds.HOLES))
+        return Rest(tokens, rest.length, rest.shift, b"", np.full(1, tokens, np.int32))
     tokens = rest.tokens + 1
     return Rest(tokens, rest.length + 1, rest.shift, b"", np.full(1, tokens, np.int32), letter - kinds.LETTERS)
 
@@ -106,7 +107,7 @@ class Witness:
         if len(self._known) > MAX_KNOWN:
             self._known.clear()
         for place, text, shift, letter in reversed(trail):
-            rest = _with_letter(letter, rest) if letter >= 0 else rest
+            rest = _with_letter(letter, rest, self.network) if letter >= 0 else rest
             rest = self._known[place] = self._longer(text, shift, rest)
         return rest
 

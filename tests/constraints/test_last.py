@@ -95,16 +95,9 @@ def test_free_text_is_the_models_own():
             assert not one.finished or len(one.token_ids) > 25 or two.value.free_text == one.text
 
 
-def test_what_is_refused():
-    with pytest.raises(cg.InputError, match="only come last"):
-        cg.Free(until="a") >> GRAMMAR >> "b"
-    with pytest.raises(cg.InputError, match="only come last"):
-        NAMES >> "b"
-    for make in (lambda: (cg.Free(until="a") >> NAMES) | "b", lambda: (cg.Regex("a") >> GRAMMAR).repeat(1, 2)):
-        with pytest.raises(cg.InputError, match="only come last"):
-            make().compile(VOCABULARY)
-    with pytest.raises(cg.InputError):
-        cg.Dispatch({"a": GRAMMAR})
+def test_text_that_does_not_end_cannot_be_followed():
+    with pytest.raises(cg.InputError, match="goes on to the end"):
+        cg.Free() >> GRAMMAR
 
 
 def test_threads_that_evict_rows_interleaved(monkeypatch):
