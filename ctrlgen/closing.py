@@ -128,7 +128,8 @@ class Closing:
             return int(bound(state))
         if hasattr(constraint, "beside"):
             ways, alone = constraint.beside(state)
-            return max([alone.most, *(closing_of(one).farthest(one, at) + more for one, at, more in ways)])
+            farthest: int = max([alone.most, *(closing_of(one).farthest(one, at) + more for one, at, more in ways)])
+            return farthest
         if not _tells(constraint, state) and _count(constraint.mask(state)) > FEW:
             return 2 * constraint.distance(state) + RISE
         return self.levels(constraint, state).most

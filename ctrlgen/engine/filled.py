@@ -119,7 +119,7 @@ class Filled:
         return known
 
     def _row(self, state: int) -> NDArray[np.uint32]:
-        ends = self.vocabulary.end_row
+        ends: NDArray[np.uint32] = self.vocabulary.end_row
         if state == FINISHED:
             return ends
         row, crossed = self._plain(state), self._crossing_of(state)
@@ -137,7 +137,8 @@ class Filled:
         row = np.zeros(self.vocabulary.words, np.uint32)
         for o, k, i in self._places[state]:
             row |= self.outer.mask(o) if k == NONE else self.fillings[k].mask(i)
-        return row & ~self.vocabulary.end_row
+        row &= ~self.vocabulary.end_row
+        return row
 
     def _crossing_of(self, state: int) -> Crossed:
         """The tokens that lead from one into another, and are allowed for nothing else."""
