@@ -230,7 +230,9 @@ class Arguments:
     def _placeholder(self, place: Place, byte: int) -> Place | Text | None:
         if byte == 0x3E:
             return place._replace(at="after")
-        return place if byte in _ALNUM or byte in b" -_." else None
+        if byte == 0x20:  # to a shell that was a file to read from, and the next word is a name again
+            return place._replace(at="start")
+        return place if byte in _ALNUM or byte in b"-_." else None
 
     def _bang(self, place: Place, byte: int) -> Place | Text | None:
         if byte == 0x3D:

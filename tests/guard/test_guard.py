@@ -65,6 +65,8 @@ WRONG = {
     "pip install _bad": ["_"],
     "pip install a\rbad": ["bad"],
     "pip install a = 'bad'": ["b"],
+    "pip install <your bad>": ["bad"],
+    "pip install numpy <file bad numpy worse>": ["bad", "worse"],
 }
 NPM_FINE = [
     "npm install react@18 @types/node@latest left-pad",
