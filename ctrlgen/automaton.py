@@ -174,7 +174,10 @@ class Automaton:
 
     @cached_property
     def _merged(self) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-        return _merge(self.next, _BYTES)
+        columns, classes = _merge(self.next, _BYTES)
+        columns.setflags(write=False)  # always, since kernels are compiled for either
+        classes.setflags(write=False)
+        return columns, classes
 
     @property
     def columns(self) -> NDArray[np.int32]:
@@ -322,7 +325,9 @@ def _joint(a: Automaton, b: Automaton) -> tuple[NDArray[np.int32], NDArray[np.in
     """Both tables over one set of byte classes."""
     pairs = a.classes * 256 + b.classes
     _, first, classes = np.unique(pairs, return_index=True, return_inverse=True)
-    return a.columns[:, a.classes[first]], b.columns[:, b.classes[first]], classes
+    # columns picked from a table come in the other order of memory, for which kernels would be compiled again
+    left, right = a.columns[:, a.classes[first]], b.columns[:, b.classes[first]]
+    return np.ascontiguousarray(left), np.ascontiguousarray(right), classes
 
 
 def _product(a: Automaton, b: Automaton, what: str, max_states: int) -> Automaton:

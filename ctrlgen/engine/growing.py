@@ -48,8 +48,7 @@ class Layout:
     """
 
     def __init__(self, before: int, arrays: Sequence[tuple[int, Any, int]], known: dict[int, Any]) -> None:
-        self._lines = before + len(arrays)
-        self._own = Struct(f"{3 * len(arrays)}q")
+        self._lines, self._before = before + len(arrays), before
         self._at = before * 3 * 8
         at = self._lines * 3 * 8
         self.parts: list[tuple[int, Any, int, slice]] = []
@@ -57,26 +56,22 @@ class Layout:
             size = _line_of(columns, dtype).size * rows
             self.parts.append((columns, dtype, rows, slice(at, at + size)))
             at += (size + 7) // 8 * 8
-        self._size = at
-        self._offsets = [place.start for *_, place in self.parts]
-        self._table = [cell for columns, _, rows, _ in self.parts for cell in (0, rows, columns or rows)]
-        self._known = []
+        self._offsets = np.array([place.start for *_, place in self.parts], np.int64)
+        self._template = bytearray(at)
+        table = np.ndarray((self._lines, 3), np.int64, self._template)
+        table[before:, 1:] = [(rows, columns or rows) for columns, _, rows, _ in self.parts]
         for number, rows in known.items():
             columns, dtype, _, place = self.parts[number]
             text = np.asarray(rows, dtype).tobytes()
-            self._known.append((slice(place.start, place.start + len(text)), text))
+            self._template[place.start : place.start + len(text)] = text
 
     def block(self, others: bytes) -> tuple[memoryview, NDArray[np.int64]]:
         """A new block, and the int64[n, 3] table in it: ``others``, then the lines of its own arrays."""
-        block = bytearray(self._size)
-        base = addressof(c_char.from_buffer(block))
-        lines, memory = self._table.copy(), memoryview(block)
-        lines[::3] = [base + offset for offset in self._offsets]
-        memory[: self._at] = others
-        self._own.pack_into(memory, self._at, *lines)
-        for place, text in self._known:
-            memory[place] = text
-        return memory, np.ndarray((self._lines, 3), np.int64, block)
+        block = bytearray(self._template)
+        block[: self._at] = others
+        table: NDArray[np.int64] = np.ndarray((self._lines, 3), np.int64, block)
+        table[self._before :, 0] = self._offsets + addressof(c_char.from_buffer(block))
+        return memoryview(block), table
 
     def view(self, memory: memoryview, number: int) -> NDArray[Any]:
         """One of the arrays of a block."""
@@ -157,7 +152,12 @@ class Growing:
 
     def extend_cells(self, cells: list[int]) -> int:
         """Append rows of int64, cell by cell; the index of the first."""
-        return self.extend_bytes(array("q", cells).tobytes()) if cells else self.n
+        if not cells:
+            return self.n
+        size = self._line.size
+        first = self.grow(8 * len(cells) // size)
+        self._bytes[first * size : self.n * size] = array("q", cells).tobytes()
+        return first
 
     def grow(self, rows: int) -> int:
         """Append rows that the caller is going to write; the index of the first."""

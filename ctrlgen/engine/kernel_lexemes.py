@@ -192,35 +192,38 @@ def merge_below(trie, tokens, exits, n, first_node, first_token, nodes, flat):
 
 
 @kernel
-def count_ranges(columns, classes):
-    """Number of runs of bytes with the same target."""
+def count_ranges(columns, classes, runs):
+    """Number of runs of bytes with the same target; runs: where those of one class begin, and 256."""
     n = ZERO
     for s in range(columns.shape[0]):
         before = np.int32(-1)
-        for byte in range(256):
-            target = columns[s, classes[byte]]
+        for i in range(runs.shape[0] - 1):
+            target = columns[s, classes[runs[i]]]
             n += target >= 0 and target != before
             before = target
     return n
 
 
 @kernel
-def take_in(columns, classes, accepting, boundary, first, first_range, step, states, ranges, row_of):
-    """Write an automaton to the arrays of a lexicon, from state ``first`` and range ``first_range`` on."""
+def take_in(columns, classes, runs, accepting, boundary, first, first_range, step, states, ranges, row_of):
+    """Write an automaton to the arrays of a lexicon, from state ``first`` and range ``first_range`` on.
+
+    runs: where the bytes of one class begin, and 256.
+    """
     r = first_range
     for s in range(columns.shape[0]):
         at = first + s
         low, before = r, np.int32(-1)
-        for byte in range(256):
-            target = columns[s, classes[byte]]
+        for i in range(runs.shape[0] - 1):
+            target = columns[s, classes[runs[i]]]
             if target >= 0:
                 target += first
                 if target == before:
-                    ranges[r - 1, 1] = byte
+                    ranges[r - 1, 1] = runs[i + 1] - 1
                 else:
-                    ranges[r, 0], ranges[r, 1], ranges[r, 2] = byte, byte, target
+                    ranges[r, 0], ranges[r, 1], ranges[r, 2] = runs[i], runs[i + 1] - 1, target
                     r += 1
-            step[at, byte] = before = target
+            step[at, runs[i] : runs[i + 1]] = before = target
         states[at, :] = -1
         states[at, FINAL], states[at, BOUNDARY] = accepting[s], boundary[s]
         states[at, LEAF] = accepting[s] and r == low

@@ -59,7 +59,9 @@ def lexicon_of(vocabulary: Vocabulary) -> Lexicon:
     with _lock:
         lexicon = _current.get(vocabulary)
         if lexicon is None or lexicon.full:
-            lexicon = _current[vocabulary] = Lexicon(vocabulary)
+            lexicon = Lexicon(vocabulary)
+            lexicon.prepare()
+            _current[vocabulary] = lexicon
         return lexicon
 
 
@@ -182,8 +184,7 @@ class Lexicon:
         with self.lock:
             key = automaton.signature, False
             if key not in self._starts:
-                columns, classes = automaton.columns, automaton.classes
-                self._starts[key] = self._take_in(columns, classes, automaton.accepting, automaton.boundary)
+                self._starts[key] = self._take_in(automaton)
                 automaton.fold()  # it is here now
             return self._starts[key]
 
@@ -199,7 +200,7 @@ class Lexicon:
                 ends = (table[:, :32] >= 0).any(1)
                 labels = np.where(ends, (table[:, :32] >= 0).argmax(1), -1).astype(np.int32)
                 table[ends], accepting[:] = -1, ends
-                start = self._take_in(table, _BYTES, accepting, automaton.boundary)
+                start = self._take_in(Automaton.from_columns(table, _BYTES, accepting, automaton.boundary))
                 span = self._states.array[start : start + len(table)]
                 endings = automaton.endings(ENDLESS)
                 span[:, LABEL], span[:, ENDINGS] = labels, np.where(endings < 0, ENDLESS, endings)
@@ -262,23 +263,17 @@ class Lexicon:
         """Whether the bytes so far end on a whole character."""
         return bool(self._states.array[state, BOUNDARY])
 
-    def _take_in(
-        self,
-        columns: NDArray[np.int32],
-        classes: NDArray[np.intp],
-        accepting: NDArray[np.bool_],
-        boundary: NDArray[np.bool_],
-    ) -> int:
+    def _take_in(self, automaton: Automaton) -> int:
         from ctrlgen.engine.kernel_lexemes import count_ranges, take_in
 
         # all that can take long or fail comes first, so that an interrupt leaves the lexicon as it was
-        columns, size = np.ascontiguousarray(columns), len(columns)
-        first, ranges = self._step.n, int(count_ranges(columns, classes))
+        columns, classes, accepting, size = automaton.columns, automaton.classes, automaton.accepting, len(automaton)
+        runs = np.append(np.flatnonzero(np.diff(classes, prepend=-1)), 256)  # of bytes of one class
+        first, ranges = self._step.n, int(count_ranges(columns, classes, runs))
         shortest = _distances(columns, accepting)
         whole = self.all_bytes
         if not whole:
-            spelled = columns[:, np.unique(classes[self.has_byte])]
-            with_bytes_there_are = _distances(spelled, accepting)
+            with_bytes_there_are = _distances(columns[:, np.unique(classes[self.has_byte])], accepting)
             # of names the state after the byte that says their class is never reached: it leads nowhere in any case
             whole = all(some >= 0 or every < 0 for some, every in zip(with_bytes_there_are, shortest, strict=True))
             shortest = with_bytes_there_are if whole else shortest
@@ -293,7 +288,7 @@ class Lexicon:
             growing.grow(size)
         step, states, all_ranges, row_of = self._step, self._states, self._ranges, self._row_of
         take_in(
-            columns, classes, accepting, boundary, first, first_range,
+            columns, classes, runs, accepting, automaton.boundary, first, first_range,
             step.array, states.array, all_ranges.array, row_of.array[:, 0],
         )  # fmt: skip
         while self._spans and self._spans[-1] >= first:
@@ -393,12 +388,17 @@ class Lexicon:
         enough = self._live(state) >= _FREE_BYTES
         return enough and bool(endures(self._step.array, first, count, state, _free_text(), self.longest))
 
+    def prepare(self) -> None:
+        """Walk the whole vocabulary once, for what most constraints need, before a step does."""
+        with self.lock:
+            self._free_tokens()
+
     def _free_tokens(self) -> tuple[NDArray[np.uint32], int]:
         """Row of the tokens without quotes, backslashes and control characters; root of the trie of all others."""
         if self._free is None:
             table = _free_text()
             everywhere = np.ones(len(table), bool)
-            start = self._take_in(table, _BYTES, everywhere, everywhere)
+            start = self._take_in(Automaton.from_columns(table, _BYTES, everywhere, everywhere))
             row = np.zeros(self.words, np.uint32)
             self.walk(0, start, row)
             self._free = row, self.trie_without(row)
@@ -460,7 +460,9 @@ def _distances(columns: NDArray[np.int32], accepting: NDArray[np.bool_]) -> list
     from ctrlgen.engine.kernel_lexemes import distances
 
     out = np.empty(len(columns), np.int32)
-    distances(np.ascontiguousarray(columns), accepting, out)
+    columns = np.ascontiguousarray(columns)
+    columns.setflags(write=False)  # as those of automata
+    distances(columns, accepting, out)
     ways: list[int] = out.tolist()
     return ways
 

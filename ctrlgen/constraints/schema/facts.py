@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
 
 from ctrlgen.grammars.lowering import json_body
 
@@ -46,12 +47,12 @@ class Listed:
     """The values of enum or const; equal if they are written alike (1 is not true)."""
 
     values: list[Json] = field(compare=False)
-    text: str
+    text: bytes
 
     @classmethod
     def of(cls, values: list[Json]) -> Listed:
         """From the values."""
-        return cls(values, json.dumps(values))
+        return cls(values, to_json(values))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ Form = tuple[Callable[[Json], bool], str]
 
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 _TYPES = frozenset(TYPES)
+# values come from JSON, so their classes are exactly these
+_OF_SCHEMAS, _OF_NAMES = frozenset((dict, bool)), frozenset((str,))
 
 
 def is_number(value: Json) -> bool:
@@ -26,20 +28,20 @@ def _is_count(value: Json) -> bool:
 
 def is_schema(value: Json) -> bool:
     """Whether a JSON value may be a schema."""
-    return isinstance(value, dict | bool)
+    return value.__class__ in _OF_SCHEMAS
 
 
 def _are_schemas(value: Json) -> bool:
-    return isinstance(value, list) and len(value) > 0 and all(map(is_schema, value))
+    return isinstance(value, list) and len(value) > 0 and _OF_SCHEMAS.issuperset(map(type, value))
 
 
 def _are_named_schemas(value: Json) -> bool:
-    return isinstance(value, dict) and all(map(is_schema, value.values()))
+    return isinstance(value, dict) and _OF_SCHEMAS.issuperset(map(type, value.values()))
 
 
 def are_names(value: Json) -> bool:
     """Whether a JSON value is a list of strings."""
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return isinstance(value, list) and _OF_NAMES.issuperset(map(type, value))
 
 
 def _are_types(value: Json) -> bool:

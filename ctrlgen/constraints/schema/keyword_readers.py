@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctrlgen.constraints.schema.document import below
 from ctrlgen.constraints.schema.facts import Contains, ItemRule, Listed, MemberRule
 from ctrlgen.constraints.schema.formats import ANNOTATION_FORMATS, FORMAT_NAMES
-from ctrlgen.constraints.schema.forms import FORMS, are_names
+from ctrlgen.constraints.schema.forms import FORMS, TYPES, are_names
 from ctrlgen.constraints.schema.patterns import pattern_automaton
 from ctrlgen.constraints.schema.quotes import copy_of, quote_text
 from ctrlgen.errors import InputError, SchemaError, UnsatisfiableError
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 Json = Any
 Schema = dict[str, Any]
 
-_SETS = {name: frozenset((name,)) for name in ("null", "boolean", "integer", "number", "string", "array", "object")}
+NAMED = {name: frozenset((name,)) for name in TYPES}
 
 
 def _type(reader: Reader, facts: Facts, schema: Schema, pointer: str) -> None:
     value = schema["type"]
     if value.__class__ is str and value != "integer" and "nullable" not in schema:
-        facts["type"] = _SETS[value]
+        facts["type"] = NAMED[value]
         return
-    types = _SETS[value] if isinstance(value, str) else frozenset(value)
+    types = NAMED[value] if isinstance(value, str) else frozenset(value)
     if schema.get("nullable") is True:
         types |= {"null"}
     if reader.draft < 6 and "integer" in types:
@@ -217,7 +217,10 @@ def _named(reader: Reader, schema: Schema, keyword: str, pointer: str) -> tuple[
     if not named:
         return ()
     place = f"{pointer}/{keyword}"
-    return tuple([(name, reader.goal(part, place + below("", name))) for name, part in named.items()])
+    plain = not any("/" in name or "~" in name for name in named)
+    return tuple(
+        [(name, reader.goal(part, f"{place}/{name}" if plain else below(place, name))) for name, part in named.items()]
+    )
 
 
 def _members(reader: Reader, facts: Facts, schema: Schema, pointer: str) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 from ctrlgen.constraints.schema.facts import NEVER
 from ctrlgen.constraints.schema.findings import Entry
 from ctrlgen.constraints.schema.forms import FORMS, KNOWN, shown
-from ctrlgen.constraints.schema.keyword_readers import READERS, RULES
+from ctrlgen.constraints.schema.keyword_readers import NAMED, READERS, RULES
 from ctrlgen.constraints.schema.misspelt import ANNOTATIONS, intended
 from ctrlgen.constraints.schema.resources import RECURSIVE, Resources, draft_of, own_address
 from ctrlgen.errors import ComplexityError, SchemaError
@@ -21,6 +21,7 @@ Json = Any
 Scope = tuple[tuple[str, str], ...]
 """(name, address): in which resource a dynamic reference finds a name, for the names met so far."""
 
+_BARE = ANNOTATIONS | {"type"}
 _ADDRESSED = frozenset(("$id", "id", "$schema"))
 
 
@@ -83,6 +84,10 @@ class Reader:
             self._enter(schema)
         key = id(schema) if self.scope is None else (id(schema), self.scope)
         goal = self._goals.get(key)
+        if goal is None and not self.dropped and (name := schema.get("type")).__class__ is str:
+            goal = self._bare(name, schema, pointer)
+            if goal is not None:
+                self._goals[key] = goal
         if goal is None:
             facts = self._read(schema, pointer)
             goal = self._goals.get(key)  # set if a schema within refers to this one
@@ -94,6 +99,15 @@ class Reader:
             self.base, self.draft, self.scope = outer
         return goal
 
+    def _bare(self, name: str, schema: dict[str, Json], pointer: str) -> Goal | None:
+        """The goal of a schema that names a type and says nothing else that counts: half of all schemas."""
+        if name not in NAMED or not _BARE.issuperset(schema):
+            return None
+        if name == "integer" and self.draft < 6:
+            return None
+        self.seen.append((schema, pointer))
+        return self.numbered({"type": NAMED[name]}, pointer)
+
     def numbered(self, facts: Facts, pointer: str) -> Goal:
         """The goal of some facts."""
         if len(facts) <= 1:
@@ -102,9 +116,9 @@ class Reader:
             if "allOf" in facts and len(facts["allOf"]) == 1:
                 return facts["allOf"][0]  # type: ignore[no-any-return]
         key = tuple(facts.items())
-        number = self._same.get(key)
-        if number is None:
-            number = self._same[key] = len(self.facts)
+        new = len(self.facts)
+        number = self._same.setdefault(key, new)
+        if number == new:
             self.facts.append(facts)
             self.pointers.append(pointer)
         return (number,)

@@ -170,7 +170,8 @@ def closed(content: Automaton) -> Automaton:
     apart[_QUOTE] = content.columns.shape[1]  # a column of its own
     _, at, classes = np.unique(apart, return_index=True, return_inverse=True)
     order = np.argsort(at)
-    columns, classes = content.columns[:, content.classes[at[order]]], np.argsort(order)[classes]
+    columns = np.ascontiguousarray(content.columns[:, content.classes[at[order]]])
+    classes = np.argsort(order)[classes]
     first, end = int(content.accepting.argmax()), int(classes[_QUOTE])
     place = 1 + max(int(columns[:first].max(initial=0)), int(columns[first, classes[:_QUOTE]].max(initial=0)))
     columns = with_end(columns, content.accepting, end, place)
