@@ -98,7 +98,7 @@ REFUSED = [
     ({"sequence": ["a"]}, "/sequence", "two parts"),
     ({"sequence": [{"free": None}, "a"]}, "/sequence", "goes on to the end"),
     ({"sequence": [{"guard": "pypi"}, "a"]}, "/sequence", "stands alone"),
-    ({"repeat": {"grammar": 'start: "a"'}}, "/repeat", "stands alone"),
+    ({"repeat": {"guard": "pypi"}}, "/repeat", "stands alone"),
     ({"repeat": {"regex": "a"}, "least": -1}, "/repeat", "0 to"),
     ({"free": {"end": True}}, "/free", "expected a string or"),
     ({"free": {"token": 1, "name": 2}}, "/free", "expected a string or"),
